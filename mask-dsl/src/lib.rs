@@ -1,0 +1,2 @@
+//! The rule language of Maskwright, as pure values: no IO, no `unsafe`.
+#![forbid(unsafe_code)]
