@@ -1,2 +1,4 @@
 //! The rule language of Maskwright, as pure values: no IO, no `unsafe`.
 #![forbid(unsafe_code)]
+
+pub mod math;
