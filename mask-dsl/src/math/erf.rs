@@ -3,7 +3,7 @@
 use super::coefficients::{ERF_FAR, ERF_NEAR};
 use super::{horner, limit};
 
-/// The error function, 2/√π times the integral of e^(-t²) from 0 to x: ±1 from ±3.9192059 on.
+/// The error function, 2/√π times the integral of e^(-t²) from 0 to x: ±1 from ±3.919206 on.
 ///
 /// |x| `ERF_NEAR`(x²) up to 1, which keeps the relative precision near 0, then `ERF_FAR`(|x| - 5/2) up to 4, where the result is 1 to
 /// `f32`.
