@@ -2,7 +2,7 @@
 
 use super::{Point, Sizes};
 use crate::capture::Bindings;
-use crate::ir::{BinaryOp, CaptureId, Const, Expr, ExprId, MathFn, Rule, Ty, UnaryOp, Var};
+use crate::ir::{BinaryOp, CaptureId, Const, Expr, ExprId, Rule, Ty, UnaryOp, Var};
 use crate::math;
 
 /// An operation that a valid rule never performs.
@@ -244,31 +244,10 @@ pub(crate) fn unary(op: UnaryOp, arg: Const) -> Result<Const, EvalErrorKind> {
         (UnaryOp::Abs, v) => exact("abs", int(v).checked_abs()),
         (UnaryOp::Signum, Const::F32(v)) => Ok(Const::F32(math::signum(v))),
         (UnaryOp::Signum, v) => exact("signum", Some(int(v).signum())),
-        (UnaryOp::Math(f), Const::F32(v)) => Ok(Const::F32(math_fn(f, v))),
+        (UnaryOp::Math(f), Const::F32(v)) => Ok(Const::F32(f.apply(v))),
         (UnaryOp::Not, Const::F32(_)) | (UnaryOp::Math(_), _) => {
             unreachable!("the arena is typed: {op:?} of {ty}")
         }
-    }
-}
-
-/// The float function `f` at `x`.
-pub(crate) fn math_fn(f: MathFn, x: f32) -> f32 {
-    match f {
-        MathFn::Exp => math::exp(x),
-        MathFn::Exp2 => math::exp2(x),
-        MathFn::Ln => math::ln(x),
-        MathFn::Log2 => math::log2(x),
-        MathFn::Log10 => math::log10(x),
-        MathFn::Tanh => math::tanh(x),
-        MathFn::Sqrt => math::sqrt(x),
-        MathFn::Sin => math::sin(x),
-        MathFn::Cos => math::cos(x),
-        MathFn::Tan => math::tan(x),
-        MathFn::Erf => math::erf(x),
-        MathFn::Floor => math::floor(x),
-        MathFn::Ceil => math::ceil(x),
-        MathFn::Round => math::round(x),
-        MathFn::Trunc => math::trunc(x),
     }
 }
 
@@ -319,7 +298,7 @@ fn float_binary(op: BinaryOp, a: f32, b: f32) -> Const {
         BinaryOp::Sub => Const::F32(a - b),
         BinaryOp::Mul => Const::F32(a * b),
         BinaryOp::Div => Const::F32(a / b),
-        BinaryOp::Rem => Const::F32(a % b),
+        BinaryOp::Rem => Const::F32(math::rem(a, b)),
         BinaryOp::Powf => Const::F32(math::powf(a, b)),
         BinaryOp::Min => Const::F32(math::min(a, b)),
         BinaryOp::Max => Const::F32(math::max(a, b)),

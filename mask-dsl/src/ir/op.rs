@@ -1,6 +1,7 @@
 //! The variables and operators of the language. A new operator stops the build at every `match` that must know it.
 
 use super::ty::Ty;
+pub use crate::math::MathFn;
 
 /// What a rule may read besides its captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,83 +71,6 @@ impl Var {
             "num_q_heads" => Var::NumQHeads,
             _ => return None,
         })
-    }
-}
-
-/// A float function with one argument; its operations are fixed by `math`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MathFn {
-    /// e to the x.
-    Exp,
-    /// 2 to the x.
-    Exp2,
-    /// Natural logarithm.
-    Ln,
-    /// Logarithm to base 2.
-    Log2,
-    /// Logarithm to base 10.
-    Log10,
-    /// Hyperbolic tangent.
-    Tanh,
-    /// Square root.
-    Sqrt,
-    /// Sine, radians.
-    Sin,
-    /// Cosine, radians.
-    Cos,
-    /// Tangent, radians.
-    Tan,
-    /// Error function.
-    Erf,
-    /// Towards negative infinity.
-    Floor,
-    /// Towards positive infinity.
-    Ceil,
-    /// To nearest, halves away from zero.
-    Round,
-    /// Towards zero.
-    Trunc,
-}
-
-impl MathFn {
-    /// Every function.
-    pub const ALL: [MathFn; 15] = [
-        MathFn::Exp,
-        MathFn::Exp2,
-        MathFn::Ln,
-        MathFn::Log2,
-        MathFn::Log10,
-        MathFn::Tanh,
-        MathFn::Sqrt,
-        MathFn::Sin,
-        MathFn::Cos,
-        MathFn::Tan,
-        MathFn::Erf,
-        MathFn::Floor,
-        MathFn::Ceil,
-        MathFn::Round,
-        MathFn::Trunc,
-    ];
-
-    /// The name that the language uses.
-    pub fn name(self) -> &'static str {
-        match self {
-            MathFn::Exp => "exp",
-            MathFn::Exp2 => "exp2",
-            MathFn::Ln => "ln",
-            MathFn::Log2 => "log2",
-            MathFn::Log10 => "log10",
-            MathFn::Tanh => "tanh",
-            MathFn::Sqrt => "sqrt",
-            MathFn::Sin => "sin",
-            MathFn::Cos => "cos",
-            MathFn::Tan => "tan",
-            MathFn::Erf => "erf",
-            MathFn::Floor => "floor",
-            MathFn::Ceil => "ceil",
-            MathFn::Round => "round",
-            MathFn::Trunc => "trunc",
-        }
     }
 }
 
