@@ -94,24 +94,33 @@ fn child_process() {
     work(&store, seed, clears, &AtomicBool::new(true));
 }
 
-fn spawn(root: &Path, clears: bool) -> Child {
-    let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "child_process", "--nocapture"]);
-    command.env(CHILD_ROOT, root).stdout(Stdio::null());
-    if clears {
-        command.env(CHILD_CLEARS, "");
+/// A child process that is killed with its owner, so that a failing test leaves none behind.
+struct Worker(Child);
+
+impl Worker {
+    fn spawn(root: &Path, clears: bool) -> Self {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", "child_process", "--nocapture"]);
+        command.env(CHILD_ROOT, root).stdout(Stdio::null());
+        if clears {
+            command.env(CHILD_CLEARS, "");
+        }
+        Self(command.spawn().unwrap())
     }
-    command.spawn().unwrap()
+
+    fn kill(mut self) {
+        // A child that ended by itself has failed an assertion.
+        let ended = self.0.try_wait().unwrap();
+        assert!(ended.is_none(), "a child stopped before it was killed");
+    }
 }
 
-fn kill(mut child: Child) {
-    // A child that ended by itself has failed an assertion.
-    assert!(
-        child.try_wait().unwrap().is_none(),
-        "a child stopped before it was killed"
-    );
-    child.kill().unwrap();
-    child.wait().unwrap();
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // It may have ended already; there is nothing to do then.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]
@@ -121,7 +130,7 @@ fn writers_killed_at_any_moment_leave_each_entry_absent_or_intact() {
     let mut random = Random(0xC0FF_EE11);
     let (mut hits, mut leftovers) = (0, 0);
     for round in 0..60 {
-        let child = spawn(dir.path(), false);
+        let child = Worker::spawn(dir.path(), false);
         // Not before it writes, so that the kill falls among its writes.
         let deadline = Instant::now() + Duration::from_mins(1);
         while round == 0 && store.size().unwrap().entries == 0 {
@@ -129,7 +138,7 @@ fn writers_killed_at_any_moment_leave_each_entry_absent_or_intact() {
             thread::sleep(Duration::from_millis(1));
         }
         thread::sleep(Duration::from_micros(5_000 + random.below(30_000)));
-        kill(child);
+        child.kill();
         hits += assert_intact(&store);
         leftovers += store.size().unwrap().temporaries;
         if round % 10 == 9 {
@@ -146,7 +155,7 @@ fn processes_write_read_and_clear_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path().join("made/by/all")).unwrap();
     let mut children: Vec<_> = [false, false, true]
-        .map(|clears| spawn(store.root(), clears))
+        .map(|clears| Worker::spawn(store.root(), clears))
         .into();
     let mut random = Random(0xBEEF);
     let end = Instant::now() + Duration::from_secs(3);
@@ -157,12 +166,10 @@ fn processes_write_read_and_clear_at_once() {
         let victim = random.below(children.len() as u64) as usize;
         let clears = random.below(3) == 0;
         thread::sleep(Duration::from_millis(random.below(60)));
-        kill(std::mem::replace(
-            &mut children[victim],
-            spawn(store.root(), clears),
-        ));
+        let successor = Worker::spawn(store.root(), clears);
+        std::mem::replace(&mut children[victim], successor).kill();
     }
-    children.into_iter().for_each(kill);
+    children.into_iter().for_each(Worker::kill);
     assert_intact(&store);
     assert!(0 < hits);
     store.clear().unwrap();
