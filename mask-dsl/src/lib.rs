@@ -1,6 +1,7 @@
 //! The rule language of Maskwright, as pure values: no IO, no `unsafe`.
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod bind;
 pub mod bucket;
 pub mod capture;

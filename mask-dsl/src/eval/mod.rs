@@ -1,6 +1,6 @@
 //! What a rule means: the scalar interpreter is the law that every engine is compared with.
 
-mod scalar;
+pub(crate) mod scalar;
 
 pub use scalar::{EvalError, EvalErrorKind, ScalarEvaluator};
 
