@@ -303,13 +303,11 @@ impl fmt::Display for Bucket {
         if self.relation == Relation::Equal && self.q_len == self.kv_len && at_origin {
             return f.write_str(&range_text(&self.q_len));
         }
-        write!(
-            f,
-            "q={},kv={},relation={}",
-            range_text(&self.q_len),
-            range_text(&self.kv_len),
-            self.relation
-        )?;
+        let (q_len, kv_len) = (range_text(&self.q_len), range_text(&self.kv_len));
+        write!(f, "q={q_len},kv={kv_len}")?;
+        if self.relation != Relation::Free {
+            write!(f, ",relation={}", self.relation)?;
+        }
         if !at_origin {
             write!(f, ",offset={}", range_text(&self.q_offset))?;
         }

@@ -27,8 +27,10 @@ pub struct PlaneBuilder {
 
 #[derive(Clone, Copy, Debug)]
 struct Tail {
-    /// Last node of the row, or [`NONE`].
-    last: u32,
+    /// The last run of the row, which may still grow; kept here so that a push touches nothing else.
+    open: Option<Run>,
+    /// Node of the run before it, or [`NONE`].
+    previous: u32,
     n_runs: u32,
 }
 
@@ -44,13 +46,14 @@ impl PlaneBuilder {
     /// Starts a plane whose blocks are all empty.
     pub fn new(rows: u32, cols: u32) -> Self {
         let tail = Tail {
-            last: NONE,
+            open: None,
+            previous: NONE,
             n_runs: 0,
         };
         Self {
             cols,
             tails: vec![tail; rows as usize],
-            nodes: Vec::with_capacity(rows as usize),
+            nodes: Vec::new(),
         }
     }
 
@@ -69,26 +72,28 @@ impl PlaneBuilder {
             return;
         };
         let tail = &mut self.tails[row as usize];
-        if let Some(node) = self.nodes.get_mut(tail.last as usize) {
-            let last = node.run;
+        if let Some(last) = tail.open {
             assert!(
                 last.end() <= first,
                 "row {row} takes runs in ascending order: {first} after {}",
                 last.end()
             );
             if last.end() == first && last.class() == class {
-                node.run = Run::new(last.first(), last.count() + count, class)
-                    .expect("a merged run ends where the new one does");
+                tail.open = Run::new(last.first(), last.count() + count, class);
                 return;
             }
+            let index = self.nodes.len() as u32;
+            assert!(
+                self.nodes.len() < NONE as usize,
+                "a plane has fewer than 2^32 runs"
+            );
+            self.nodes.push(Node {
+                run: last,
+                previous: tail.previous,
+            });
+            tail.previous = index;
         }
-        let index = u32::try_from(self.nodes.len()).expect("a plane has fewer than 2^32 runs");
-        assert!(index != NONE, "a plane has fewer than 2^32 - 1 runs");
-        self.nodes.push(Node {
-            run,
-            previous: tail.last,
-        });
-        tail.last = index;
+        tail.open = Some(run);
         tail.n_runs += 1;
     }
 
@@ -105,17 +110,21 @@ impl PlaneBuilder {
     /// Brings the runs into rows.
     pub fn finish(self) -> Plane {
         let mut row_ptr = Vec::with_capacity(self.tails.len() + 1);
-        let mut total = 0;
+        let mut total = 0_u32;
         row_ptr.push(total);
         for tail in &self.tails {
-            total += tail.n_runs;
+            total = total
+                .checked_add(tail.n_runs)
+                .expect("a plane has fewer than 2^32 runs");
             row_ptr.push(total);
         }
-        let mut runs =
-            vec![Run::new(0, 1, BlockClass::Full).expect("one block is a run"); self.nodes.len()];
+        let filler = Run::new(0, 1, BlockClass::Full).expect("one block is a run");
+        let mut runs = vec![filler; total as usize];
         for (tail, &end) in self.tails.iter().zip(&row_ptr[1..]) {
-            let mut at = tail.last;
-            let mut slot = end as usize;
+            let Some(open) = tail.open else { continue };
+            let mut slot = end as usize - 1;
+            runs[slot] = open;
+            let mut at = tail.previous;
             while let Some(node) = self.nodes.get(at as usize) {
                 slot -= 1;
                 runs[slot] = node.run;

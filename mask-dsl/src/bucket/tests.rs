@@ -18,7 +18,8 @@ fn text_and_bucket_say_the_same() {
         "1..=8,offset=-3..=4",
         "q=1..=8,kv=1..=8,relation=q==kv,offset=-3..=4",
     );
-    round_trip("q=1,kv=0..=9", "q=1,kv=0..=9,relation=free");
+    round_trip("q=1,kv=0..=9", "q=1,kv=0..=9");
+    round_trip("q=1..=2,kv=0..=9,relation=free", "q=1..=2,kv=0..=9");
     round_trip(
         "kv=1..=8192, q=1..=4096, relation=q <= kv, offset=0..=100",
         "q=1..=4096,kv=1..=8192,relation=q<=kv,offset=0..=100",
@@ -71,7 +72,7 @@ fn ends_are_the_corners_of_all_members() {
         "3..=7",
         "q=2..=6,kv=1..=8,relation=q<=kv,offset=0..=2",
         "q=2..=6,kv=4..=5,relation=q<=kv",
-        "q=2..=6,kv=4..=9,relation=free",
+        "q=2..=6,kv=4..=9",
         "q=0..=3,kv=2..=9,relation=q==kv",
     ] {
         let bucket: Bucket = text.parse().unwrap();

@@ -35,8 +35,8 @@ fn masks_of_other_lengths_are_refused_with_both_shapes() {
     );
     assert_eq!(
         a.and(&b).unwrap_err().to_string(),
-        "the masks do not match: [B=1, H=1, q=8,kv=8,relation=free, block 4x4] against \
-         [B=1, H=1, q=8,kv=12,relation=free, block 4x4]"
+        "the masks do not match: [B=1, H=1, q=8,kv=8, block 4x4] against \
+         [B=1, H=1, q=8,kv=12, block 4x4]"
     );
     let c = exact(8, 8, (4, 2), &causal());
     assert!(matches!(a.or(&c), Err(BlockMaskError::Geometry { .. })));

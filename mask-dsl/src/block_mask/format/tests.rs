@@ -16,7 +16,7 @@ fn a_call_of_another_shape_is_refused_with_both_shapes() {
     let message = |result: Result<(), BlockMaskError>| result.unwrap_err().to_string();
     assert_eq!(
         message(mask.check_call(3, 2, 8, 8, 0)),
-        "a mask built for [B=2, H=1, q=8,kv=8,relation=free, block 4x4] cannot serve a call of [B=3, H=2, q=8, kv=8]"
+        "a mask built for [B=2, H=1, q=8,kv=8, block 4x4] cannot serve a call of [B=3, H=2, q=8, kv=8]"
     );
     assert!(mask.check_call(1, 1, 8, 8, 0).is_err());
     assert!(mask.check_call(2, 1, 8, 9, 0).is_err());

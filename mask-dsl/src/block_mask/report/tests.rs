@@ -4,6 +4,115 @@ use proptest::prelude::*;
 
 use super::super::model::{all, any_block, any_dense, block, causal, counted, exact};
 use super::*;
+use crate::block_mask::{BlockSize, CellFn, MaskEvaluator};
+
+/// What an oracle in `NumPy`, which knows nothing of blocks beyond counting cells, says of a rule.
+struct Golden {
+    shape: (u32, u32, u64, u64),
+    allowed: u128,
+    packbits: &'static str,
+    /// Full, partial and empty blocks and the class hash, for blocks of 128 and of 64.
+    blocks: [((u128, u128, u128), &'static str); 2],
+}
+
+#[track_caller]
+fn check(rule: &dyn MaskEvaluator, golden: &Golden) {
+    let hex = |hash: [u8; 32]| hash.map(|byte| format!("{byte:02x}")).concat();
+    for (size, (counts, classes)) in [128, 64].into_iter().zip(golden.blocks) {
+        let (batch, heads, q_len, kv_len) = golden.shape;
+        let size = BlockSize { q: size, kv: size };
+        let geometry = Geometry::exact(batch, heads, q_len, kv_len, size).unwrap();
+        let mask = BlockMask::from_evaluator(&geometry, rule).unwrap();
+        assert_eq!(counted(&mask), counts);
+        assert_eq!(hex(mask.class_sha256()), classes);
+        assert_eq!(mask.allowed_cells(rule), Ok(golden.allowed));
+        assert_eq!(hex(mask.packed_bits_sha256(rule).unwrap()), golden.packbits);
+    }
+}
+
+#[test]
+fn golden_causal() {
+    check(
+        &causal(),
+        &Golden {
+            shape: (1, 1, 333, 333),
+            allowed: 55611,
+            packbits: "1ef61d629cd2418c79806abf0e81efe4bc40fe771dc4f851d5956fcb3142de12",
+            blocks: [
+                (
+                    (1, 5, 3),
+                    "b4d4726779853cdfddbb36d891e34c1fdb7f30f4aae6f839227a2d02af74161c",
+                ),
+                (
+                    (10, 11, 15),
+                    "a217b64903ec92885d8358aff0f8291d2877077f099a865e17dd26409521c9a4",
+                ),
+            ],
+        },
+    );
+    check(
+        &causal(),
+        &Golden {
+            shape: (2, 3, 200, 200),
+            allowed: 120_600,
+            packbits: "eb5d822843848b9299f896686eae940c22553e927e5e5b9ea9bdb833e5cbb515",
+            blocks: [
+                (
+                    (0, 18, 6),
+                    "90c90d359f47273e81c200b6d548275de541fea1446371954d8ebf47ccd8e510",
+                ),
+                (
+                    (18, 42, 36),
+                    "229a92d9a50fc59b299029710564b5ad3a95258391e823a55a450725e0fa7cf2",
+                ),
+            ],
+        },
+    );
+}
+
+#[test]
+fn golden_decode_offset() {
+    check(
+        &CellFn(|_, _, q, kv| kv <= q + 200),
+        &Golden {
+            shape: (1, 1, 5, 333),
+            allowed: 1015,
+            packbits: "ace4dd81ab47d9995611426720acc0e210733112ba933c2d0cc6a0fe3ac6ff6f",
+            blocks: [
+                (
+                    (0, 2, 1),
+                    "9f44ac6acb8a37b00b615dc89259d306035be82dee7db2b472e4c48326195440",
+                ),
+                (
+                    (0, 4, 2),
+                    "691e02a09744f1284347b4acfb5f179ad2f629b96936e7dc4b57d08da0d6d716",
+                ),
+            ],
+        },
+    );
+}
+
+#[test]
+fn golden_sinks_and_window() {
+    check(
+        &CellFn(|_, _, q, kv| kv <= q && (q - kv < 65 || kv < 4)),
+        &Golden {
+            shape: (1, 1, 500, 500),
+            allowed: 32154,
+            packbits: "2d465e718979def52caf8fd736544962bd86c5c967289fd112a7d740c61a8c19",
+            blocks: [
+                (
+                    (0, 9, 7),
+                    "135784cab6d5513772c9a026e1660c7bd4867a8b891432ca4f2e92ff3889c8c8",
+                ),
+                (
+                    (0, 21, 43),
+                    "574e2c04e12dbbedc9092a4e56c50f7d05c0d72f33045ce0e447dc80f308a191",
+                ),
+            ],
+        },
+    );
+}
 
 #[test]
 fn sparsity_counts_blocks_and_stays_within_bounds() {

@@ -60,7 +60,7 @@ fn a_mask_for_more_tokens_is_refused_or_cropped() {
     let mask = exact(256, 256, (16, 16), &sinks_and_window);
     assert_eq!(
         mask.check_call(1, 1, 96, 96, 0).unwrap_err().to_string(),
-        "a mask built for [B=1, H=1, q=256,kv=256,relation=free, block 16x16] cannot serve a call of [B=1, H=1, q=96, kv=96]"
+        "a mask built for [B=1, H=1, q=256,kv=256, block 16x16] cannot serve a call of [B=1, H=1, q=96, kv=96]"
     );
     assert_eq!(
         mask.crop(96, 96),
@@ -80,17 +80,14 @@ fn a_slice_of_a_bucket_keeps_the_calls_that_have_its_rows() {
         let mask = BlockMask::uniform(geometry, BlockClass::Partial);
         mask.slice_q(rows).unwrap().bucket().to_string()
     };
-    assert_eq!(
-        sliced("1..=64", 10..20),
-        "q=10,kv=20..=64,relation=free,offset=10"
-    );
+    assert_eq!(sliced("1..=64", 10..20), "q=10,kv=20..=64,offset=10");
     assert_eq!(
         sliced("q=1..=64,kv=1..=128,relation=q<=kv,offset=0..=5", 10..20),
-        "q=10,kv=20..=128,relation=free,offset=10..=15"
+        "q=10,kv=20..=128,offset=10..=15"
     );
     assert_eq!(
-        sliced("q=1..=64,kv=3..=128,relation=free", 10..20),
-        "q=10,kv=3..=128,relation=free,offset=10"
+        sliced("q=1..=64,kv=3..=128", 10..20),
+        "q=10,kv=3..=128,offset=10"
     );
 }
 
