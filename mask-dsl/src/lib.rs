@@ -3,6 +3,7 @@
 
 pub mod analysis;
 pub mod bind;
+pub mod block_mask;
 pub mod bucket;
 pub mod capture;
 pub mod diagnostic;
