@@ -30,7 +30,7 @@ pub struct ForwardStats {
     pub tile_kv: usize,
 }
 
-/// Packed keys and values held at a time; heads are taken in waves that fit.
+/// Bytes of packed keys and values held at a time; heads are taken in waves that fit.
 const PACK_BUDGET_BYTES: usize = 256 << 20;
 /// Query tiles that must share a head's keys before packing them beforehand pays.
 const PACK_MIN_QUERY_TILES: usize = 4;
@@ -40,11 +40,12 @@ const SMALL_WORK_US: u64 = 200;
 /// Computes attention.
 ///
 /// Scores, weights and sums are f32 whatever the tensors are. Tiles are spread over the current
-/// rayon pool; neither the number of threads nor the class of a block changes any bit of a result,
+/// rayon pool, small work excepted; neither the number of threads nor the class of a block changes any bit of a result,
 /// as long as V is finite.
 ///
 /// A row that attends to nothing, or only to scores of −∞, gets output 0, lse −∞ and row max −∞.
-/// A NaN or +∞ score at an attended cell makes output, lse and row max of its row NaN.
+/// A NaN or +∞ score at an attended cell makes output, lse and row max of its row NaN. Masked cells
+/// never matter, whatever K and V hold there.
 ///
 /// # Shapes
 /// `q` `[B, Hq, Lq, Dqk]`, `k` `[B, Hkv, Lkv, Dqk]`, `v` `[B, Hkv, Lkv, Dv]`, `out`
@@ -58,6 +59,15 @@ const SMALL_WORK_US: u64 = 200;
 /// Milakov and Gimelshein 2018, Online normalizer calculation for softmax, arXiv:1805.02867; Dao 2023,
 /// `FlashAttention`-2, arXiv:2307.08691.
 pub fn forward(request: &Request<'_>, output: Output<'_>) -> Result<ForwardStats, CpuError> {
+    forward_within(request, output, PACK_BUDGET_BYTES)
+}
+
+/// [`forward`], holding at most `pack_budget` bytes of packed keys and values; no bit depends on it.
+fn forward_within(
+    request: &Request<'_>,
+    output: Output<'_>,
+    pack_budget: usize,
+) -> Result<ForwardStats, CpuError> {
     let dims = validate(request, &output)?;
     let micro = match request.micro {
         Some(micro) => micro,
@@ -95,7 +105,7 @@ pub fn forward(request: &Request<'_>, output: Output<'_>) -> Result<ForwardStats
     } else {
         rayon::current_num_threads()
     };
-    run(&call, &plan, output, threads);
+    run(&call, &plan, output, threads, pack_budget);
     Ok(stats)
 }
 
@@ -141,7 +151,7 @@ fn plan(call: &Call<'_>, stats: &mut ForwardStats) -> Result<Plan, CpuError> {
 }
 
 /// Computes all query tiles, one wave of key heads after the other.
-fn run(call: &Call<'_>, plan: &Plan, output: Output<'_>, threads: usize) {
+fn run(call: &Call<'_>, plan: &Plan, output: Output<'_>, threads: usize, pack_budget: usize) {
     let dims = &call.dims;
     let (q_tiles, kv_tiles) = (call.q_axis.count(), call.kv_axis.count());
     let items_per_head = dims.group() * q_tiles;
@@ -150,12 +160,12 @@ fn run(call: &Call<'_>, plan: &Plan, output: Output<'_>, threads: usize) {
     let head_bytes = head_len.saturating_mul(size_of::<f32>());
     let mut items = cut(call, &plan.cells, output);
 
-    if items_per_head < PACK_MIN_QUERY_TILES || head_len == 0 || PACK_BUDGET_BYTES < head_bytes {
+    if items_per_head < PACK_MIN_QUERY_TILES || head_len == 0 || pack_budget < head_bytes {
         spread(call, items, threads, |_| Keys::InPlace);
         return;
     }
     let num_heads = dims.batch * dims.num_kv_heads;
-    let wave = (PACK_BUDGET_BYTES / head_bytes).min(num_heads).max(1);
+    let wave = (pack_budget / head_bytes).min(num_heads).max(1);
     let mut packed = vec![0.0; wave * head_len];
     for first in (0..num_heads).step_by(wave) {
         let heads = wave.min(num_heads - first);

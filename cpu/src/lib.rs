@@ -4,6 +4,9 @@
 //! mask block. It knows a rule only as two functions over a tile ([`TileRule`]) and a block mask
 //! only as runs of blocks ([`BlockRows`]); what they mean is the caller's business.
 //!
+//! Micro-kernels are chosen at run time, by [`Request::micro`], the environment variable
+//! `MASKWRIGHT_MICRO` (`portable` or `avx2`), or what the processor offers.
+//!
 //! ```
 //! use maskwright_cpu::{Output, Request, TensorData, TensorDataMut, TensorRef, forward};
 //!

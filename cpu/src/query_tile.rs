@@ -197,6 +197,9 @@ impl Call<'_> {
 
         let d_qk = self.dims.d_qk;
         let panels = self.dims.d_v.div_ceil(STRIP);
+        let v = &v[..panels * n_kv * STRIP];
+        // A weight of 0 does not silence NaN or inf, and masked cells must be silent.
+        let finite = bits.is_none() || all_finite(v);
         for first in (0..n_q).step_by(BAND) {
             let rows = BAND.min(n_q - first);
             let extents = &scratch.extents[first / GROUP..(first + rows).div_ceil(GROUP)];
@@ -230,8 +233,15 @@ impl Call<'_> {
             self.kernels.softmax(&mut scores, bits, &mut state);
             // O = α O + P V
             let o = &mut scratch.o[first * panels * STRIP..];
-            self.kernels
-                .accumulate(&scores, v, n_kv, panels, &scratch.alpha, o);
+            match bits {
+                Some(bits) if !finite => {
+                    accumulate_attended(&scores, bits, v, panels, &scratch.alpha, o);
+                }
+                Some(_) | None => {
+                    let alpha = &scratch.alpha;
+                    self.kernels.accumulate(&scores, v, n_kv, panels, alpha, o);
+                }
+            }
         }
     }
 
@@ -269,7 +279,7 @@ impl Call<'_> {
             let (m, l) = (scratch.max[i], scratch.sum[i]);
             let o = &mut scratch.o[i * o_stride..][..d_v];
             let (lse, row_max) = if l == 0.0 {
-                // Nothing weighed anything. A masked key's V may have left 0 · inf here.
+                // Nothing weighed anything. A score of -inf may have left 0 · inf here.
                 o.fill(0.0);
                 (f32::NEG_INFINITY, f32::NEG_INFINITY)
             } else if l.is_nan() {
@@ -290,6 +300,51 @@ impl Call<'_> {
             }
             if let Some(out) = &mut item.row_max {
                 out[i] = row_max;
+            }
+        }
+    }
+}
+
+/// Whether no element is NaN or infinite.
+fn all_finite(x: &[f32]) -> bool {
+    // A maximum of integers becomes vectors, where an early end would not.
+    let largest = x.iter().fold(0, |m, x| x.abs().to_bits().max(m));
+    largest < f32::INFINITY.to_bits()
+}
+
+/// `O = alpha · O + P V` over attended cells alone: for a V that is not finite, which is rare.
+fn accumulate_attended(
+    weights: &Scores<'_>,
+    bits: Bits<'_>,
+    v: &[f32],
+    panels: usize,
+    alpha: &[f32],
+    o: &mut [f32],
+) {
+    let n_kv = v.len() / (panels * STRIP);
+    for (i, o) in o
+        .chunks_exact_mut(panels * STRIP)
+        .take(weights.rows)
+        .enumerate()
+    {
+        let extent = weights.extents[i / GROUP];
+        if extent.to <= extent.from {
+            continue;
+        }
+        // O = alpha · O
+        for o in o.iter_mut() {
+            *o *= alpha[i];
+        }
+        // O += P V
+        for j in extent.from * STRIP..(extent.to * STRIP).min(n_kv) {
+            if !bits.get(i, j) {
+                continue;
+            }
+            let p = weights.s[i * weights.ld + j];
+            for (panel, o) in o.chunks_exact_mut(STRIP).enumerate() {
+                for (o, v) in o.iter_mut().zip(&v[(panel * n_kv + j) * STRIP..]) {
+                    *o += p * v;
+                }
             }
         }
     }

@@ -52,14 +52,12 @@ enum Memory {
     Broadcast,
 }
 
-#[derive(Clone)]
 enum Elements {
     F32(Vec<f32>),
     F16(Vec<f16>),
     BF16(Vec<bf16>),
 }
 
-#[derive(Clone)]
 struct Tensor {
     elements: Elements,
     shape: [usize; 4],
@@ -354,7 +352,6 @@ impl Shape {
     }
 }
 
-#[derive(Clone)]
 struct Inputs {
     q: Tensor,
     k: Tensor,
@@ -707,25 +704,68 @@ fn thread_counts_give_the_same_bits_when_work_is_spread() {
 }
 
 #[test]
-fn packing_beforehand_or_in_place_gives_the_same_bits() {
-    // One query head packs in place, eight share packed keys; the first head's rows must agree.
+fn packing_in_place_or_in_waves_of_heads_gives_the_same_bits() {
     let mut random = Random(6);
-    let one = Shape::new(70, 333, 40, 24);
-    let eight = Shape { group: 8, ..one };
-    let inputs = Inputs::random(&mut random, &eight, DType::F16, Memory::Contiguous);
-    let first = Inputs {
-        q: Tensor {
-            shape: [1, 1, 70, 40],
-            ..inputs.q.clone()
-        },
-        ..inputs.clone()
+    let shape = Shape {
+        batch: 2,
+        num_kv_heads: 3,
+        group: 2,
+        ..Shape::new(300, 333, 40, 24)
     };
+    let inputs = Inputs::random(&mut random, &shape, DType::F32, Memory::Tokens);
+    let blocks = Blocks::random(&mut random, &shape, (64, 64));
+    let head_bytes = 3 * 128 * (40 + 32) * size_of::<f32>();
     for micro in micros() {
-        let (a, _) = run_engine(&one, &first, None, Rule::default(), micro);
-        let (b, _) = run_engine(&eight, &inputs, None, Rule::default(), micro);
-        assert_eq!(a.out, b.out[..a.out.len()]);
-        assert_eq!(a.lse, b.lse[..a.lse.len()]);
+        let within = |budget| {
+            let mut out = vec![7.0; 2 * 6 * 300 * 24];
+            let mut request =
+                Request::new(inputs.q.view(), inputs.k.view(), inputs.v.view(), SCALE);
+            request.blocks = Some(&blocks);
+            request.micro = Some(micro);
+            let output = Output::new(TensorDataMut::F32(&mut out));
+            forward_within(&request, output, budget).unwrap();
+            out.iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+        };
+        let expected = within(0);
+        for heads in [1, 2, 4, 5, 6, 100] {
+            assert_eq!(within(heads * head_bytes), expected, "{heads} heads a wave");
+        }
     }
+}
+
+#[test]
+fn a_masked_value_never_matters() {
+    let mut random = Random(12);
+    let shape = Shape {
+        group: 2,
+        ..Shape::new(150, 200, 16, 20)
+    };
+    let mut inputs = Inputs::random(&mut random, &shape, DType::F32, Memory::Contiguous);
+    for (i, kv) in (1..200).step_by(7).enumerate() {
+        let poison = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY][i % 3];
+        inputs.v.set([0, 0, kv, i % 20], poison);
+    }
+    // Every poisoned key is masked for most rows, and attended by the others.
+    let rule = Rule {
+        mask: Some(|_, _, q, kv| kv % 7 != 1 || q % 10 == 4),
+        score: None,
+    };
+    check(&shape, &inputs, None, rule, "by the rule");
+    let empty = |_, _, row: usize, column: usize| {
+        if column % 7 != 1 || row % 10 == 4 {
+            2
+        } else {
+            0
+        }
+    };
+    let blocks = Blocks::build(&shape, (1, 1), empty);
+    check(
+        &shape,
+        &inputs,
+        Some(&blocks),
+        Rule::default(),
+        "by empty blocks",
+    );
 }
 
 #[test]

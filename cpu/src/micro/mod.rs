@@ -184,6 +184,11 @@ impl Bits<'_> {
         (word >> (strip % PER_WORD * STRIP)) as u16
     }
 
+    /// Whether cell `j` of row `i` is attended.
+    pub(crate) fn get(&self, i: usize, j: usize) -> bool {
+        self.words[i * self.per_row + j / 64] >> (j % 64) & 1 == 1
+    }
+
     fn check(&self, scores: &Scores<'_>) {
         assert!(scores.rows * self.per_row <= self.words.len());
         assert!(scores.max_strip() * STRIP <= self.per_row * 64);
