@@ -6,13 +6,13 @@
 //! | `r` | `x - n ln 2`, at most `ln 2 / 2` from 0 |
 //! | `p` | `1 + r + r² (C2 + C3 r + C4 r² + C5 r³ + C6 r⁴)`, within 1.1e-8 of `exp(r)` |
 //!
-//! The result is `p 2ⁿ`, within 2e-7 of `exp(x)` for [`LOWEST`] <= x <= [`HIGHEST`], exactly 0 below
-//! (−∞ included), and NaN for NaN. Larger arguments do not occur: scores are taken less their maximum.
+//! The result is `p 2ⁿ`, within 2e-7 of `exp(x)` for -87.33 <= x <= 88. Below, where `exp` leaves the
+//! normal numbers, it is a denormal number or 0, and from [`LOWEST`] down, −∞ included, exactly 0.
+//! NaN gives NaN. Larger arguments do not occur: scores are taken less their maximum.
 
-/// Below this, just above `ln 2⁻¹²⁶`, the result is 0 instead of a denormal number.
-pub(crate) const LOWEST: f32 = -87.33;
-/// Above this, `2ⁿ` would leave the type.
-pub(crate) const HIGHEST: f32 = 88.0;
+/// Lower arguments count as this one. Its `n` is -127, whose `2ⁿ` has the bits of 0, so that the
+/// smallest weights vanish without a comparison.
+pub(crate) const LOWEST: f32 = -88.0;
 
 /// `1 / ln 2`.
 pub(crate) const LOG2_E: f32 = std::f32::consts::LOG2_E;
@@ -37,9 +37,8 @@ pub(crate) const C6: f32 = 0.001_392_625;
     reason = "left as a call, the loops around it would not become vectors"
 )]
 pub(crate) fn exp(x: f32) -> f32 {
-    // Comparisons with NaN are false, so NaN passes both clamps and comes out as NaN.
+    // A comparison with NaN is false, so NaN passes and comes out as NaN.
     let y = if x < LOWEST { LOWEST } else { x };
-    let y = if HIGHEST < y { HIGHEST } else { y };
     // n = round(x / ln 2)
     let shifted = y * LOG2_E + ROUND;
     let n = shifted - ROUND;
@@ -50,7 +49,7 @@ pub(crate) fn exp(x: f32) -> f32 {
     let p = (p * r + 1.0) * r + 1.0;
     // 2ⁿ, by moving n from the lowest bits into the exponent
     let two_n = f32::from_bits((shifted.to_bits() << 23).wrapping_add(0x3f80_0000));
-    if x < LOWEST { 0.0 } else { p * two_n }
+    p * two_n
 }
 
 #[cfg(test)]
@@ -59,10 +58,11 @@ pub(crate) mod tests {
 
     /// Checks a vectorised `exp`, given as a function over a slice in place.
     pub(crate) fn check(exp: impl Fn(&mut [f32])) {
-        let mut inputs = vec![0.0, -0.0, 1e-30, -1e-30, LOWEST, HIGHEST];
+        let (low, high) = (-87.33_f32, 88.0);
+        let mut inputs = vec![0.0, -0.0, 1e-30, -1e-30, low, high];
         let steps = 400_000;
         for i in 0..=steps {
-            inputs.push(LOWEST + (HIGHEST - LOWEST) * i as f32 / steps as f32);
+            inputs.push(low + (high - low) * i as f32 / steps as f32);
             inputs.push(-(i as f32) / steps as f32);
         }
         while !inputs.len().is_multiple_of(16) {
@@ -86,12 +86,17 @@ pub(crate) mod tests {
         );
 
         let mut special = [-1.0; 16];
-        special[..4].copy_from_slice(&[f32::NEG_INFINITY, -87.34, f32::NAN, 0.0]);
+        special[..5].copy_from_slice(&[f32::NEG_INFINITY, LOWEST, f32::NAN, 0.0, -87.5]);
         exp(&mut special);
         assert_eq!(special[0].to_bits(), 0, "exp(-inf) is exactly 0");
-        assert_eq!(special[1].to_bits(), 0, "exp below the range is exactly 0");
+        assert_eq!(
+            special[1].to_bits(),
+            0,
+            "exp of the lowest argument is exactly 0"
+        );
         assert!(special[2].is_nan());
         assert_eq!(special[3], 1.0);
+        assert!((0.0..f32::MIN_POSITIVE).contains(&special[4]));
     }
 
     #[test]

@@ -9,17 +9,17 @@
 //! | `R` | rows of a group: 6, or fewer at the lower edge of a band |
 
 use std::arch::x86_64::{
-    __m256, __m256i, _CMP_LT_OQ, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_max_ps, _mm_max_ss,
+    __m256, __m256i, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_max_ps, _mm_max_ss,
     _mm_movehdup_ps, _mm_movehl_ps, _mm256_add_epi32, _mm256_add_ps, _mm256_and_si256,
-    _mm256_andnot_ps, _mm256_blendv_ps, _mm256_broadcast_ss, _mm256_castps_si256,
-    _mm256_castps256_ps128, _mm256_castsi256_ps, _mm256_cmp_ps, _mm256_cmpeq_epi32,
-    _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_fnmadd_ps, _mm256_loadu_ps, _mm256_max_ps,
-    _mm256_min_ps, _mm256_mul_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32,
-    _mm256_setzero_ps, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_sub_ps,
+    _mm256_blendv_ps, _mm256_broadcast_ss, _mm256_castps_si256, _mm256_castps256_ps128,
+    _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_extractf128_ps, _mm256_fmadd_ps,
+    _mm256_fnmadd_ps, _mm256_loadu_ps, _mm256_max_ps, _mm256_mul_ps, _mm256_set1_epi32,
+    _mm256_set1_ps, _mm256_setr_epi32, _mm256_setzero_ps, _mm256_slli_epi32, _mm256_storeu_ps,
+    _mm256_sub_ps,
 };
 
 use super::{Bits, GROUP, Group, Kernels, RowState, STRIP, Scores, check_accumulate, check_scores};
-use crate::exp::{C2, C3, C4, C5, C6, HIGHEST, LN2_HI, LN2_LO, LOG2_E, LOWEST, ROUND};
+use crate::exp::{C2, C3, C4, C5, C6, LN2_HI, LN2_LO, LOG2_E, LOWEST, ROUND};
 
 /// Made by [`detect`] alone, so that holding one proves that AVX2 and FMA are there.
 pub(super) struct Avx2(());
@@ -378,9 +378,8 @@ unsafe fn weights(s: *mut f32, strips: usize, reference: f32) -> f32 {
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn exp(x: __m256) -> __m256 {
-    // If either is NaN, `max` and `min` return their second operand: NaN passes.
+    // If either is NaN, `max` returns its second operand: NaN passes.
     let y = _mm256_max_ps(_mm256_set1_ps(LOWEST), x);
-    let y = _mm256_min_ps(_mm256_set1_ps(HIGHEST), y);
     // n = round(x / ln 2)
     let round = _mm256_set1_ps(ROUND);
     let shifted = _mm256_fmadd_ps(y, _mm256_set1_ps(LOG2_E), round);
@@ -399,8 +398,7 @@ fn exp(x: __m256) -> __m256 {
     // 2ⁿ, by moving n from the lowest bits into the exponent
     let exponent = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted));
     let two_n = _mm256_castsi256_ps(_mm256_add_epi32(exponent, _mm256_castps_si256(one)));
-    let below = _mm256_cmp_ps::<_CMP_LT_OQ>(x, _mm256_set1_ps(LOWEST));
-    _mm256_andnot_ps(below, _mm256_mul_ps(p, two_n))
+    _mm256_mul_ps(p, two_n)
 }
 
 #[inline]
