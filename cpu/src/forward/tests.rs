@@ -552,7 +552,7 @@ const MEMORIES: [Memory; 5] = [
     Memory::Reversed,
     Memory::Broadcast,
 ];
-const BLOCKS: [(usize, usize); 9] = [
+const BLOCKS: [(usize, usize); 10] = [
     (1, 1),
     (16, 64),
     (100, 7),
@@ -562,6 +562,7 @@ const BLOCKS: [(usize, usize); 9] = [
     (64, 64),
     (300, 200),
     (13, 129),
+    (usize::MAX, 1 << 40),
 ];
 
 #[test]

@@ -3,12 +3,11 @@
 //! A kernel works on a *band* of rows of one tile. Rows come in groups of [`GROUP`], columns in
 //! strips of [`STRIP`], and each group names the strips that it needs ([`Extent`]).
 
-#![expect(
+#[cfg(target_arch = "x86_64")]
+#[expect(
     unsafe_code,
     reason = "intrinsics on raw pointers; every block states the bounds it relies on"
 )]
-
-#[cfg(target_arch = "x86_64")]
 mod avx2;
 mod portable;
 
