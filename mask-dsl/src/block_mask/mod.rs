@@ -5,6 +5,7 @@
 //! and none of them holds the dense matrix. Cells, where they are needed, come from a [`MaskEvaluator`].
 
 mod algebra;
+mod build;
 mod builder;
 mod dense;
 mod draw;
@@ -26,6 +27,7 @@ mod window;
 #[cfg(test)]
 mod model;
 
+pub use self::build::BuildStats;
 pub use self::builder::PlaneBuilder;
 pub use self::draw::{DrawLabels, DrawOptions, DrawStyle};
 pub use self::error::{BlockMaskError, CallShape, WrongBlock};

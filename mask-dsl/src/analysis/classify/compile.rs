@@ -3,25 +3,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::bucket::Relation;
 use crate::capture::Bindings;
 use crate::eval::scalar;
 use crate::ir::{BinaryOp, CaptureId, Const, Elem, Expr, ExprId, Rule, Ty, UnaryOp, Var};
 
 use super::affine::{Affine, gcd};
-use super::region::Region;
 use super::table::AxisTable;
-use super::tri::Tri;
-use super::value::Value;
+use super::tape::{
+    ALONG_KV, ALONG_Q, BoolStep, Circle, IntStep, LengthRanges, PlaneClassifier, Root, Rounding,
+    Static, Step,
+};
 
-/// Bounds of what the members of a bucket may have, for rules that read lengths.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LengthRanges {
-    pub(crate) q_len: (i64, i64),
-    pub(crate) kv_len: (i64, i64),
-    /// How the two relate in every member.
-    pub(crate) relation: Relation,
-}
+/// Tables that several planes share: by buffer, axis and first element.
+pub(crate) type TableCache = HashMap<(CaptureId, usize, usize), Option<Arc<AxisTable>>>;
 
 /// What one node of the rule is on this plane.
 #[derive(Clone, Copy, Debug)]
@@ -32,91 +26,6 @@ enum Fact {
     /// A float, or anything that only cells decide.
     Opaque,
 }
-
-#[derive(Clone, Copy, Debug)]
-enum IntStep {
-    Affine(Affine),
-    Range(i64, i64),
-    Load(usize, usize),
-    FromBool(usize),
-    Neg(usize),
-    Not(usize),
-    Abs(usize),
-    Signum(usize),
-    Add(usize, usize),
-    Sub(usize, usize),
-    Mul(usize, usize),
-    Div(usize, usize, Rounding),
-    Rem(usize, usize, Rounding),
-    Min(usize, usize),
-    Max(usize, usize),
-    BitAnd(usize, usize),
-    BitOr(usize, usize),
-    BitXor(usize, usize),
-    Shl(usize, usize),
-    Shr(usize, usize),
-    Select(usize, usize, usize),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rounding {
-    Truncate,
-    Floor,
-    Euclid,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum BoolStep {
-    Unknown,
-    FromInt(usize),
-    Equal(usize, usize, Option<usize>),
-    /// Whether an integer is negative: every order comparison is one of a difference.
-    Less(usize, usize, Option<usize>),
-    Not(usize),
-    And(usize, usize),
-    Or(usize, usize),
-    Xor(usize, usize),
-    Select(usize, usize, usize),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Int(IntStep, Ty),
-    Bool(BoolStep),
-}
-
-/// Which axes a value varies along.
-const ALONG_Q: u8 = 1;
-const ALONG_KV: u8 = 2;
-
-#[derive(Clone, Copy, Debug)]
-struct Static {
-    affine: Option<Affine>,
-    /// The value is congruent to `.1` modulo `.0`.
-    congruent: (i64, i64),
-    along: u8,
-}
-
-/// A mask on one (batch, head) plane, ready to be decided over regions.
-#[derive(Debug)]
-pub(crate) struct PlaneClassifier {
-    steps: Vec<Step>,
-    statics: Vec<Static>,
-    tables: Vec<Arc<AxisTable>>,
-    lengths: LengthRanges,
-    root: Root,
-    ints: Vec<Value>,
-    bools: Vec<Tri>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Root {
-    Always(bool),
-    Step(usize),
-}
-
-/// Tables that several planes share: by buffer, axis and first element.
-pub(crate) type TableCache = HashMap<(CaptureId, usize, usize), Option<Arc<AxisTable>>>;
 
 struct Compiler<'a> {
     rule: &'a Rule,
@@ -179,374 +88,7 @@ impl PlaneClassifier {
             tables,
             ..
         } = compiler;
-        let mut plane = PlaneClassifier {
-            ints: vec![Value::constant(0); steps.len()],
-            bools: vec![Tri::UNKNOWN; steps.len()],
-            steps,
-            statics,
-            tables,
-            lengths,
-            root,
-        };
-        plane.drop_dead_steps();
-        plane
-    }
-
-    /// What the mask is over a region.
-    pub(crate) fn decide(&mut self, region: &Region) -> Tri {
-        let root = match self.root {
-            Root::Always(value) => return Tri::constant(value),
-            Root::Step(root) => root,
-        };
-        for at in 0..self.steps.len() {
-            match self.steps[at] {
-                Step::Int(step, ty) => self.ints[at] = self.int_step(step, ty, region),
-                Step::Bool(step) => self.bools[at] = self.bool_step(step),
-            }
-        }
-        self.bools[root]
-    }
-
-    /// Affine forms made many steps needless; keeps what the root needs.
-    fn drop_dead_steps(&mut self) {
-        let Root::Step(root) = self.root else { return };
-        let mut needed = vec![false; self.steps.len()];
-        needed[root] = true;
-        for at in (0..=root).rev() {
-            if needed[at] {
-                for_each_operand(&self.steps[at], |operand| needed[operand] = true);
-            }
-        }
-        let mut moved = vec![usize::MAX; self.steps.len()];
-        let mut kept = 0;
-        for at in 0..self.steps.len() {
-            if needed[at] {
-                moved[at] = kept;
-                self.steps[kept] = renumbered(self.steps[at], &moved);
-                self.statics[kept] = self.statics[at];
-                kept += 1;
-            }
-        }
-        self.steps.truncate(kept);
-        self.statics.truncate(kept);
-        self.ints.truncate(kept);
-        self.bools.truncate(kept);
-        self.root = Root::Step(moved[root]);
-    }
-
-    fn apart(&self, a: usize, b: usize) -> bool {
-        self.statics[a].along & self.statics[b].along == 0
-    }
-
-    fn int_step(&self, step: IntStep, ty: Ty, region: &Region) -> Value {
-        let v = |i: usize| self.ints[i];
-        match step {
-            IntStep::Affine(affine) => self.affine(affine, region),
-            IntStep::Range(lo, hi) => Value::range(lo, hi),
-            IntStep::Load(table, index) => {
-                let table = &self.tables[table];
-                let i = v(index);
-                let (lo, hi) = (i.lo.max(0), i.hi.min(table.extent() - 1));
-                if hi < lo {
-                    // No cell of the region performs the read.
-                    return Value::of_type(ty);
-                }
-                let (least, greatest) = table.query(lo, hi);
-                // Each position is read by some cell only if all were in range and densely attained.
-                let dense =
-                    i.step == 1 && (i.at_lo, i.at_hi) == (lo, hi) && (i.lo, i.hi) == (lo, hi);
-                if dense {
-                    Value::attained(least, greatest, greatest.saturating_sub(least).max(1))
-                } else {
-                    Value::range(least, greatest)
-                }
-            }
-            IntStep::FromBool(cond) => {
-                let tri = self.bools[cond];
-                if tri.is_true() {
-                    Value::constant(1)
-                } else if tri.is_false() {
-                    Value::constant(0)
-                } else if tri.is_mixed() {
-                    Value::attained(0, 1, 1)
-                } else {
-                    Value::range(0, 1)
-                }
-            }
-            IntStep::Neg(a) => v(a).neg().wrapped(ty),
-            IntStep::Not(a) => match ty {
-                // `!x` is `-1 - x` in two's complement, and `MAX - x` unsigned.
-                Ty::U32 => Value::constant(i64::from(u32::MAX)).sub(v(a), false),
-                Ty::Bool | Ty::I32 | Ty::I64 | Ty::F32 => Value::constant(-1).sub(v(a), false),
-            },
-            IntStep::Abs(a) => v(a).abs(),
-            IntStep::Signum(a) => v(a).signum(),
-            IntStep::Add(a, b) => v(a).add(v(b), self.apart(a, b)).wrapped(ty),
-            IntStep::Sub(a, b) => v(a).sub(v(b), self.apart(a, b)).wrapped(ty),
-            IntStep::Mul(a, b) => v(a).mul(v(b)).wrapped(ty),
-            IntStep::Div(a, b, rounding) => divide(v(a), v(b), rounding),
-            IntStep::Rem(a, b, rounding) => self.remainder(a, v(b), rounding, region),
-            IntStep::Min(a, b) => v(a).min(v(b), self.apart(a, b)),
-            IntStep::Max(a, b) => v(a).max(v(b), self.apart(a, b)),
-            IntStep::BitAnd(a, b) => v(a).bit_and(v(b)).wrapped(ty),
-            IntStep::BitOr(a, b) => v(a).bit_or(v(b)).wrapped(ty),
-            IntStep::BitXor(a, b) => v(a).bit_xor(v(b)).wrapped(ty),
-            IntStep::Shl(a, b) => v(a).shl(v(b)).wrapped(ty),
-            IntStep::Shr(a, b) => v(a).shr(v(b)),
-            IntStep::Select(c, t, e) => {
-                let cond = self.bools[c];
-                if cond.is_true() {
-                    v(t)
-                } else if cond.is_false() {
-                    v(e)
-                } else {
-                    v(t).join(v(e))
-                }
-            }
-        }
-    }
-
-    fn bool_step(&self, step: BoolStep) -> Tri {
-        let b = |i: usize| self.bools[i];
-        match step {
-            BoolStep::Unknown => Tri::UNKNOWN,
-            BoolStep::FromInt(a) => self.ints[a].equals(Value::constant(0), true, (1, 0)).not(),
-            BoolStep::Equal(x, y, difference) => {
-                if let Some(d) = difference {
-                    let congruent = self.statics[d].congruent;
-                    return self.ints[d].equals(Value::constant(0), true, congruent);
-                }
-                let (a, b) = (self.statics[x].congruent, self.statics[y].congruent);
-                let congruent = (gcd(a.0, b.0), a.1.wrapping_sub(b.1));
-                let congruent = if congruent.0 == 0 { (1, 0) } else { congruent };
-                self.ints[x].equals(self.ints[y], self.apart(x, y), congruent)
-            }
-            BoolStep::Less(x, y, difference) => match difference {
-                Some(d) => self.ints[d].is_negative(),
-                None => self.ints[x]
-                    .sub(self.ints[y], self.apart(x, y))
-                    .is_negative(),
-            },
-            BoolStep::Not(a) => b(a).not(),
-            BoolStep::And(x, y) => b(x).and(b(y)),
-            BoolStep::Or(x, y) => b(x).or(b(y)),
-            BoolStep::Xor(x, y) => b(x).xor(b(y)),
-            BoolStep::Select(c, t, e) => b(c).select(b(t), b(e)),
-        }
-    }
-
-    fn affine(&self, a: Affine, region: &Region) -> Value {
-        let span = |c: i64, (lo, hi): (i64, i64)| {
-            let (x, y) = (c.saturating_mul(lo), c.saturating_mul(hi));
-            (x.min(y), x.max(y))
-        };
-        let (q, kv) = (span(a.q, region.q), span(a.kv, region.kv));
-        let lengths = self.length_span(a.q_len, a.kv_len);
-        let sum = |x: i64, y: i64, z: i64| {
-            x.saturating_add(y)
-                .saturating_add(z)
-                .saturating_add(a.constant)
-        };
-        let (lo, hi) = (sum(q.0, kv.0, lengths.0), sum(q.1, kv.1, lengths.1));
-        if !region.single || lengths.0 != lengths.1 {
-            return Value::range(lo, hi);
-        }
-        // Neighbouring rows (or columns) of values overlap where one coefficient is 1 and the other short.
-        let n_q = region.q.1 - region.q.0 + 1;
-        let n_kv = region.kv.1 - region.kv.0 + 1;
-        let (cq, ckv) = (a.q.saturating_abs(), a.kv.saturating_abs());
-        let dense = ckv == 1 && (cq <= n_kv || n_q == 1) || cq == 1 && (ckv <= n_q || n_kv == 1);
-        let step = if dense {
-            1
-        } else if cq == 0 && ckv != 0 {
-            ckv
-        } else if ckv == 0 && cq != 0 {
-            cq
-        } else {
-            hi.saturating_sub(lo).max(1)
-        };
-        if lo == i64::MIN || hi == i64::MAX {
-            return Value::range(lo, hi);
-        }
-        Value::attained(lo, hi, step)
-    }
-
-    /// Bounds of `q * q_len + kv * kv_len` over the members of the bucket.
-    fn length_span(&self, q: i64, kv: i64) -> (i64, i64) {
-        if q == 0 && kv == 0 {
-            return (0, 0);
-        }
-        let l = &self.lengths;
-        let span = |c: i64, (lo, hi): (i64, i64)| {
-            let (x, y) = (c.saturating_mul(lo), c.saturating_mul(hi));
-            (x.min(y), x.max(y))
-        };
-        if l.relation == Relation::Equal {
-            let both = (l.q_len.0.max(l.kv_len.0), l.q_len.1.min(l.kv_len.1));
-            return span(q.saturating_add(kv), both);
-        }
-        let (a, b) = (span(q, l.q_len), span(kv, l.kv_len));
-        let apart = (a.0.saturating_add(b.0), a.1.saturating_add(b.1));
-        if l.relation == Relation::Free {
-            return apart;
-        }
-        // The same sum as q * (q_len - kv_len) + (q + kv) * kv_len, where the difference is not positive.
-        let difference = (l.q_len.0 - l.kv_len.1, (l.q_len.1 - l.kv_len.0).min(0));
-        let (a, b) = (span(q, difference), span(q.saturating_add(kv), l.kv_len));
-        (
-            apart.0.max(a.0.saturating_add(b.0)),
-            apart.1.min(a.1.saturating_add(b.1)),
-        )
-    }
-
-    fn remainder(
-        &self,
-        dividend: usize,
-        divisor: Value,
-        rounding: Rounding,
-        region: &Region,
-    ) -> Value {
-        let x = self.ints[dividend];
-        let reach = divisor.lo.saturating_abs().max(divisor.hi.saturating_abs());
-        let floor_like = match rounding {
-            Rounding::Truncate => 0 <= x.lo,
-            Rounding::Floor | Rounding::Euclid => true,
-        };
-        if divisor.is_constant() && 0 < divisor.lo && floor_like {
-            let m = divisor.lo;
-            let congruent = self.statics[dividend].congruent;
-            let stride = gcd(congruent.0, m).max(1);
-            let sweeps = self.statics[dividend]
-                .affine
-                .is_some_and(|affine| sweeps_residues(affine, m, stride, region));
-            return x.rem_floor(m, stride, congruent.1, sweeps);
-        }
-        let limit = reach.saturating_sub(1).max(0);
-        let lo = match rounding {
-            Rounding::Euclid => 0,
-            Rounding::Truncate if 0 <= x.lo => 0,
-            Rounding::Floor if 0 < divisor.lo => 0,
-            Rounding::Truncate | Rounding::Floor => -limit,
-        };
-        let hi = match rounding {
-            Rounding::Truncate if x.hi <= 0 => 0,
-            Rounding::Floor if divisor.hi < 0 => 0,
-            Rounding::Truncate if 0 <= x.lo => limit.min(x.hi),
-            Rounding::Truncate | Rounding::Floor | Rounding::Euclid => limit,
-        };
-        Value::range(lo, hi.max(lo))
-    }
-}
-
-fn divide(x: Value, divisor: Value, rounding: Rounding) -> Value {
-    match rounding {
-        Rounding::Truncate => x.div(divisor, |a, b| a / b),
-        // By a positive divisor, Euclid's quotient is the floor.
-        Rounding::Floor | Rounding::Euclid => x.div(divisor, i64::div_euclid),
-    }
-}
-
-/// Whether each block of the region runs through all residues of the form modulo `m` that are `stride` apart.
-fn sweeps_residues(a: Affine, m: i64, stride: i64, region: &Region) -> bool {
-    let along = |coefficient: i64, cells: i64| {
-        let cycle = gcd(coefficient, m);
-        coefficient != 0 && cycle == stride && m / cycle <= cells
-    };
-    a.q_len == 0 && a.kv_len == 0 && (along(a.kv, region.block_kv) || along(a.q, region.block_q))
-}
-
-fn for_each_operand(step: &Step, mut f: impl FnMut(usize)) {
-    match *step {
-        Step::Int(step, _) => match step {
-            IntStep::Affine(_) | IntStep::Range(..) => {}
-            IntStep::Load(_, a)
-            | IntStep::FromBool(a)
-            | IntStep::Neg(a)
-            | IntStep::Not(a)
-            | IntStep::Abs(a)
-            | IntStep::Signum(a) => f(a),
-            IntStep::Add(a, b)
-            | IntStep::Sub(a, b)
-            | IntStep::Mul(a, b)
-            | IntStep::Div(a, b, _)
-            | IntStep::Rem(a, b, _)
-            | IntStep::Min(a, b)
-            | IntStep::Max(a, b)
-            | IntStep::BitAnd(a, b)
-            | IntStep::BitOr(a, b)
-            | IntStep::BitXor(a, b)
-            | IntStep::Shl(a, b)
-            | IntStep::Shr(a, b) => {
-                f(a);
-                f(b);
-            }
-            IntStep::Select(c, t, e) => {
-                f(c);
-                f(t);
-                f(e);
-            }
-        },
-        Step::Bool(step) => match step {
-            BoolStep::Unknown => {}
-            BoolStep::FromInt(a) | BoolStep::Not(a) => f(a),
-            // A comparison with a difference needs nothing else.
-            BoolStep::Equal(_, _, Some(d)) | BoolStep::Less(_, _, Some(d)) => f(d),
-            BoolStep::Equal(a, b, None)
-            | BoolStep::Less(a, b, None)
-            | BoolStep::And(a, b)
-            | BoolStep::Or(a, b)
-            | BoolStep::Xor(a, b) => {
-                f(a);
-                f(b);
-            }
-            BoolStep::Select(c, t, e) => {
-                f(c);
-                f(t);
-                f(e);
-            }
-        },
-    }
-}
-
-fn renumbered(step: Step, moved: &[usize]) -> Step {
-    let m = |i: usize| moved[i];
-    match step {
-        Step::Int(step, ty) => {
-            let step = match step {
-                IntStep::Affine(_) | IntStep::Range(..) => step,
-                IntStep::Load(table, a) => IntStep::Load(table, m(a)),
-                IntStep::FromBool(a) => IntStep::FromBool(m(a)),
-                IntStep::Neg(a) => IntStep::Neg(m(a)),
-                IntStep::Not(a) => IntStep::Not(m(a)),
-                IntStep::Abs(a) => IntStep::Abs(m(a)),
-                IntStep::Signum(a) => IntStep::Signum(m(a)),
-                IntStep::Add(a, b) => IntStep::Add(m(a), m(b)),
-                IntStep::Sub(a, b) => IntStep::Sub(m(a), m(b)),
-                IntStep::Mul(a, b) => IntStep::Mul(m(a), m(b)),
-                IntStep::Div(a, b, r) => IntStep::Div(m(a), m(b), r),
-                IntStep::Rem(a, b, r) => IntStep::Rem(m(a), m(b), r),
-                IntStep::Min(a, b) => IntStep::Min(m(a), m(b)),
-                IntStep::Max(a, b) => IntStep::Max(m(a), m(b)),
-                IntStep::BitAnd(a, b) => IntStep::BitAnd(m(a), m(b)),
-                IntStep::BitOr(a, b) => IntStep::BitOr(m(a), m(b)),
-                IntStep::BitXor(a, b) => IntStep::BitXor(m(a), m(b)),
-                IntStep::Shl(a, b) => IntStep::Shl(m(a), m(b)),
-                IntStep::Shr(a, b) => IntStep::Shr(m(a), m(b)),
-                IntStep::Select(c, t, e) => IntStep::Select(m(c), m(t), m(e)),
-            };
-            Step::Int(step, ty)
-        }
-        Step::Bool(step) => Step::Bool(match step {
-            BoolStep::Unknown => step,
-            BoolStep::FromInt(a) => BoolStep::FromInt(m(a)),
-            BoolStep::Not(a) => BoolStep::Not(m(a)),
-            BoolStep::Equal(a, b, d) => BoolStep::Equal(m(a), m(b), d.map(m)),
-            BoolStep::Less(a, b, d) => BoolStep::Less(m(a), m(b), d.map(m)),
-            BoolStep::And(a, b) => BoolStep::And(m(a), m(b)),
-            BoolStep::Or(a, b) => BoolStep::Or(m(a), m(b)),
-            BoolStep::Xor(a, b) => BoolStep::Xor(m(a), m(b)),
-            BoolStep::Select(c, t, e) => BoolStep::Select(m(c), m(t), m(e)),
-        }),
+        PlaneClassifier::from_tape(steps, statics, tables, lengths, root)
     }
 }
 
@@ -830,11 +372,14 @@ impl Compiler<'_> {
             (Some(p), Some(q)) => p.plus(q, -1),
             (None, _) | (_, None) => None,
         };
-        let difference = difference.map(|affine| self.push_affine_step(affine, Ty::I64));
-        let step = if equality {
-            BoolStep::Equal(x, y, difference)
-        } else {
-            BoolStep::Less(x, y, difference)
+        let step = match difference.map(|affine| self.push_affine_step(affine, Ty::I64)) {
+            Some(d) if equality => BoolStep::Zero(d, self.statics[d].congruent),
+            Some(d) => BoolStep::Negative(d),
+            None if equality => {
+                let (p, q) = (self.statics[x].congruent, self.statics[y].congruent);
+                BoolStep::Equal(x, y, (gcd(p.0, q.0), p.1.wrapping_sub(q.1)))
+            }
+            None => BoolStep::Less(x, y),
         };
         let mut at = self.push_bool(step, along);
         if negate {
@@ -891,16 +436,20 @@ impl Compiler<'_> {
             BinaryOp::DivFloor => IntStep::Div(a, b, Rounding::Floor),
             BinaryOp::DivEuclid => IntStep::Div(a, b, Rounding::Euclid),
             BinaryOp::Rem | BinaryOp::RemFloor | BinaryOp::RemEuclid => {
-                if let Some(m) = constant(y).filter(|m| *m != 0) {
-                    let g = gcd(x.congruent.0, m).max(1);
-                    congruent = (g, x.congruent.1.rem_euclid(g));
-                }
                 let rounding = match op {
                     BinaryOp::RemFloor => Rounding::Floor,
                     BinaryOp::RemEuclid => Rounding::Euclid,
                     _ => Rounding::Truncate,
                 };
-                IntStep::Rem(a, b, rounding)
+                match constant(y) {
+                    Some(m) if 0 < m => {
+                        let circle = circle(x, m);
+                        // A truncated remainder keeps the residue class too: a multiple of the stride is taken off.
+                        congruent = (circle.stride, circle.residue);
+                        IntStep::RemConst(a, circle, rounding)
+                    }
+                    Some(_) | None => IntStep::Rem(a, b, rounding),
+                }
             }
             // The exact sum where it fits, anything of the type where it may have wrapped.
             BinaryOp::WrappingAdd => IntStep::Add(a, b),
@@ -1069,6 +618,29 @@ impl Compiler<'_> {
         self.steps.push(Step::Bool(step));
         self.statics.push(opaque_static(along));
         self.steps.len() - 1
+    }
+}
+
+/// The residues of a value modulo `m`, and how many positions along an axis run through all of them.
+fn circle(known: Static, m: i64) -> Circle {
+    let stride = gcd(known.congruent.0, m).max(1);
+    let along = |coefficient: i64| {
+        let cycle = gcd(coefficient, m);
+        if coefficient != 0 && cycle == stride {
+            m / cycle
+        } else {
+            i64::MAX
+        }
+    };
+    let sweep = match known.affine {
+        Some(a) if a.q_len == 0 && a.kv_len == 0 => (along(a.q), along(a.kv)),
+        Some(_) | None => (i64::MAX, i64::MAX),
+    };
+    Circle {
+        m,
+        stride,
+        residue: known.congruent.1,
+        sweep,
     }
 }
 

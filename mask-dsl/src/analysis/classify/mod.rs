@@ -6,11 +6,13 @@ mod affine;
 mod compile;
 mod region;
 mod table;
+mod tape;
 mod tri;
 mod value;
 
-pub(crate) use compile::{LengthRanges, PlaneClassifier, TableCache};
+pub(crate) use compile::TableCache;
 pub(crate) use region::Region;
+pub(crate) use tape::{LengthRanges, PlaneClassifier};
 pub(crate) use tri::Tri;
 
 #[cfg(test)]

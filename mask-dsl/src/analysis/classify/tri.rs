@@ -2,6 +2,10 @@
 
 /// What a boolean does over a region. "Surely" speaks of every mask block of the region: each holds such a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four independent facts; as bit sets their algebra would not read"
+)]
 pub(crate) struct Tri {
     /// Some cell may be true.
     pub(crate) may_true: bool,

@@ -32,7 +32,6 @@ impl Value {
             ones: 0,
             zeros: 0,
         }
-        .with_bits_of_bounds()
     }
 
     /// Bounds alone.
@@ -71,7 +70,7 @@ impl Value {
     }
 
     /// Adds the bits that the bounds share.
-    pub(crate) fn with_bits_of_bounds(mut self) -> Value {
+    fn with_bits_of_bounds(mut self) -> Value {
         if self.lo < 0 {
             return self;
         }
@@ -357,7 +356,8 @@ impl Value {
             return Tri::constant(self.lo == other.lo);
         }
         let disjoint = self.hi < other.lo || other.hi < self.lo;
-        let clash = self.ones & other.zeros != 0 || self.zeros & other.ones != 0;
+        let clash =
+            (self.ones | self.zeros | other.ones | other.zeros) != 0 && self.bits_clash(other);
         let (stride, residue) = congruent;
         if disjoint || clash || 1 < stride && residue.rem_euclid(stride) != 0 {
             return Tri::FALSE;
@@ -370,6 +370,11 @@ impl Value {
                 self.at_lo != self.at_hi || other.at_lo != other.at_hi || self.at_lo != other.at_lo;
         }
         tri
+    }
+
+    fn bits_clash(self, other: Value) -> bool {
+        let (a, b) = (self.with_bits_of_bounds(), other.with_bits_of_bounds());
+        a.ones & b.zeros != 0 || a.zeros & b.ones != 0
     }
 
     fn attains(self, v: i64) -> bool {
