@@ -743,6 +743,28 @@ fn a_node_shared_by_guards_that_exclude_each_other_is_right() {
 }
 
 #[test]
+fn tiles_are_evaluated_from_several_threads() {
+    let bindings = Bindings::default();
+    let mut arena = Arena::new();
+    let (q, kv) = (arena.var(Var::QIdx), arena.var(Var::KvIdx));
+    let root = arena.binary(BinaryOp::Le, kv, q);
+    let mask = RowMask::new(Arc::new(rule(arena, root, &bindings)), bindings, SIZES);
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let mask = &mask;
+            scope.spawn(move || {
+                for q0 in 0..200 {
+                    let mut bits = [0; 2];
+                    mask.tile(0, thread, q0, 2, 0, 64, &mut bits, 1);
+                    let row = |q: i64| if q < 63 { (1 << (q + 1)) - 1 } else { u64::MAX };
+                    assert_eq!(bits, [row(q0), row(q0 + 1)]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn tiles_are_rows_and_clear_what_has_no_cell() {
     let bindings = Bindings::default();
     let mut arena = Arena::new();
