@@ -5,6 +5,7 @@ use super::{
     PlaneBuilder,
 };
 use crate::analysis::classify::{LengthRanges, PlaneClassifier, Region, TableCache, Tri};
+use crate::eval::RowMask;
 use crate::pipeline::Prepared;
 
 /// How the classes of a mask came about.
@@ -19,6 +20,18 @@ pub struct BuildStats {
 }
 
 impl BlockMask {
+    /// Builds the mask of a prepared `mask_mod` for its scope, asking the row interpreter for the cells of blocks
+    /// that analysis leaves open.
+    ///
+    /// # Errors
+    /// As [`BlockMask::build_with`].
+    pub fn build(
+        prepared: &Prepared,
+        block: BlockSize,
+    ) -> Result<(BlockMask, BuildStats), BlockMaskError> {
+        Self::build_with(prepared, block, &RowMask::of(prepared))
+    }
+
     /// Builds the mask of a prepared `mask_mod` for its scope, with an evaluator of the same rule for the cells of
     /// blocks that analysis leaves open.
     ///

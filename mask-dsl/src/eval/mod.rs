@@ -1,7 +1,9 @@
 //! What a rule means: the scalar interpreter is the law that every engine is compared with.
 
+mod row;
 pub(crate) mod scalar;
 
+pub use row::{RowEvaluator, RowMask};
 pub use scalar::{EvalError, EvalErrorKind, ScalarEvaluator};
 
 /// The sizes of a call.

@@ -16,4 +16,6 @@ pub(crate) use tape::{LengthRanges, PlaneClassifier};
 pub(crate) use tri::Tri;
 
 #[cfg(test)]
+pub(crate) mod random;
+#[cfg(test)]
 mod tests;
