@@ -1,1 +1,4 @@
 //! Attention masks and score rules in Rust.
+
+#[cfg(feature = "cranelift")]
+pub mod jit;
