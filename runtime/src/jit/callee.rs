@@ -90,7 +90,7 @@ unsafe extern "C" fn powi(x: *mut f32, y: *const i32, n: u64) {
     }
 }
 
-extern "C" fn pow_int(x: i64, y: i32) -> i64 {
+extern "C" fn pow_int(x: i64, y: i64) -> i64 {
     // A negative exponent comes only from a cell that a guard excludes.
     x.wrapping_pow(u32::try_from(y).unwrap_or(0))
 }

@@ -62,9 +62,7 @@ impl Emitter<'_, '_> {
                 self.blend(negative, negated, v)
             }
             UnaryOp::Signum if ty == Ty::F32 => {
-                let shape = self.type_of(v);
-                let one = self.float(shape, 1.0);
-                let signed = self.builder.ins().fcopysign(one, v);
+                let signed = self.one_with_sign(v);
                 let nan = self.fcmp(FloatCC::Unordered, v, v);
                 self.blend(nan, v, signed)
             }
@@ -102,11 +100,22 @@ impl Emitter<'_, '_> {
         let fraction = self.builder.ins().fsub(v, whole);
         let fraction = self.builder.ins().fabs(fraction);
         let half = self.float(shape, 0.5);
-        let one = self.float(shape, 1.0);
         let away = self.fcmp(FloatCC::GreaterThanOrEqual, fraction, half);
-        let step = self.builder.ins().fcopysign(one, v);
+        let step = self.one_with_sign(v);
         let up = self.builder.ins().fadd(whole, step);
         self.blend(away, up, whole)
+    }
+
+    /// 1 with the sign of `v`.
+    fn one_with_sign(&mut self, v: Value) -> Value {
+        let floats = self.type_of(v);
+        let ints = if floats.is_vector() { I32X4 } else { I32 };
+        let bits = self.cast_bits(ints, v);
+        let sign = self.int(ints, i64::from(i32::MIN));
+        let sign = self.builder.ins().band(bits, sign);
+        let one = self.int(ints, i64::from(1f32.to_bits()));
+        let signed = self.builder.ins().bor(sign, one);
+        self.cast_bits(floats, signed)
     }
 
     /// `a op b` for operands of type `ty`, where one or a few instructions compute it.

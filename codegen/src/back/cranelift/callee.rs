@@ -1,6 +1,6 @@
 //! The functions outside that lowered code may call.
 
-use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{AbiParam, Signature};
 use cranelift_codegen::isa::CallConv;
 use maskwright_dsl::ir::MathFn;
@@ -18,7 +18,7 @@ pub enum Callee {
     Powf,
     /// `fn(x: *mut f32, y: *const i32, n: u64)`: each `x` becomes `x.powi(y)`.
     Powi,
-    /// `fn(x: i64, y: i32) -> i64`: `x` to the power `y`, modulo 2^64; anything for a negative `y`.
+    /// `fn(x: i64, y: i64) -> i64`: `x` to the power `y`, modulo 2^64; anything for a negative `y`.
     PowInt,
 }
 
@@ -64,7 +64,7 @@ impl Callee {
         let params: &[_] = match self {
             Callee::Math(_) => &[I64, I64],
             Callee::Rem | Callee::Powf | Callee::Powi => &[I64, I64, I64],
-            Callee::PowInt => &[I64, I32],
+            Callee::PowInt => &[I64, I64],
         };
         signature.params = params.iter().map(|ty| AbiParam::new(*ty)).collect();
         if self == Callee::PowInt {

@@ -47,7 +47,7 @@ impl Emitter<'_, '_> {
                 } else if divides(*op, operand) {
                     self.divide_scalar(*op, operand, a, b)
                 } else if *op == BinaryOp::Pow {
-                    self.power_scalar(operand, a, b)
+                    self.power_scalar(operand, self.ty(*rhs), a, b)
                 } else {
                     match self.binary_value(*op, operand, a, b) {
                         Some(value) => value,
@@ -83,8 +83,9 @@ impl Emitter<'_, '_> {
         self.call_in_place(callee, first, second)[0]
     }
 
-    fn power_scalar(&mut self, ty: Ty, base: Value, exponent: Value) -> Value {
+    fn power_scalar(&mut self, ty: Ty, exponents: Ty, base: Value, exponent: Value) -> Value {
         let wide = self.cast_scalar(ty, Ty::I64, base);
+        let exponent = self.cast_scalar(exponents, Ty::I64, exponent);
         let power = self.call(Callee::PowInt, &[wide, exponent]);
         self.cast_scalar(Ty::I64, ty, power)
     }
@@ -140,9 +141,10 @@ impl Emitter<'_, '_> {
                     let divisor = self.rule.arena.as_const(*rhs);
                     self.divide_lanes(*op, operand, a, b, divisor)
                 } else if *op == BinaryOp::Pow {
-                    let operands = [(operand, a), (Ty::I32, b)];
+                    let exponents = self.ty(*rhs);
+                    let operands = [(operand, a), (exponents, b)];
                     self.per_lane(ty, operands, |this, [base, exponent]| {
-                        this.power_scalar(operand, base, exponent)
+                        this.power_scalar(operand, exponents, base, exponent)
                     })
                 } else {
                     self.binary_lanes(*op, operand, a, b)

@@ -4,7 +4,10 @@ use maskwright_dsl::capture::{BufferData, CapturedBuffer};
 use maskwright_dsl::eval::{Point, ScalarEvaluator};
 use maskwright_dsl::ir::{BinaryOp, Const, Expr, ExprId, MathFn, Ty, UnaryOp};
 
+use std::sync::Arc;
+
 use super::build::{Build, LEN, sizes};
+use crate::jit::{BoundEvaluator, CompiledRule};
 
 const TYPES: [Ty; 5] = [Ty::Bool, Ty::I32, Ty::I64, Ty::U32, Ty::F32];
 
@@ -194,7 +197,17 @@ fn guarded(rule: &mut Build, value: ExprId) -> ExprId {
 
 /// Operands that vary with the key, with the query, and that are literals.
 fn operands(rule: &mut Build, ty: Ty, seed: u64) -> [ExprId; 3] {
-    let all = values(ty, LEN as usize, seed);
+    operands_but(rule, ty, seed, f32::NAN)
+}
+
+/// As [`operands`], without a certain float.
+fn operands_but(rule: &mut Build, ty: Ty, seed: u64, not: f32) -> [ExprId; 3] {
+    let mut all = values(ty, LEN as usize, seed);
+    for value in &mut all {
+        if matches!(value, Const::F32(v) if *v == not) {
+            *value = Const::F32(0.25);
+        }
+    }
     let buffer = rule.list(data(ty, &all));
     let (q, kv) = (rule.q(), rule.kv());
     let literal = rule.arena.constant(all[seed as usize % all.len()]);
@@ -209,7 +222,11 @@ fn binary_operators() {
                 for seed in [3, 8] {
                     let mut rule = Build::default();
                     let a = operands(&mut rule, lhs, 0);
-                    let b = operands(&mut rule, rhs, seed);
+                    let b = match op {
+                        // Zeros of both signs have a test of their own.
+                        BinaryOp::Min | BinaryOp::Max => operands_but(&mut rule, rhs, seed, 0.0),
+                        _ => operands(&mut rule, rhs, seed),
+                    };
                     let expr = |lhs, rhs| Expr::Binary { op, lhs, rhs };
                     if rule.arena.intern(expr(a[0], b[0]), None, None).is_err() {
                         continue;
@@ -217,12 +234,41 @@ fn binary_operators() {
                     for (a, b) in
                         [(0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (2, 0)].map(|(i, j)| (a[i], b[j]))
                     {
-                        // The order of zeros under `min` and `max` is the language's, not `f32::min`'s.
                         let mut rule = rule.clone();
                         let value = rule.arena.intern(expr(a, b), None, None).unwrap();
                         let value = guarded(&mut rule, value);
                         check_value(&mut rule, value);
                     }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn minus_zero_is_below_zero() {
+    for (op, expected) in [(BinaryOp::Min, -0.0f32), (BinaryOp::Max, 0.0)] {
+        let mut rule = Build::default();
+        let zeros: [f32; LEN as usize] = std::array::from_fn(|i| [0.0, -0.0][i % 2]);
+        let zeros = rule.list(BufferData::F32(zeros.into()));
+        let (q, kv) = (rule.q(), rule.kv());
+        let (mine, theirs) = (rule.load(zeros, &[q]), rule.load(zeros, &[kv]));
+        for (a, b) in [(mine, theirs), (theirs, mine)] {
+            let root = rule.op(op, a, b);
+            let prepared = rule.finish(root);
+            let compiled = Arc::new(CompiledRule::compile(&prepared).unwrap());
+            let evaluator = BoundEvaluator::new(compiled, &prepared, sizes()).unwrap();
+            let mut scores = [1.0; 33];
+            // Query 0 has +0 and query 1 has -0; so have even and odd keys.
+            for q in 0..2 {
+                evaluator.score_tile(0, 0, q, 1, 0, 33, &mut scores, 33);
+                for (kv, score) in scores.iter().enumerate() {
+                    let expected = match (q, kv % 2) {
+                        (0, 0) => 0.0,
+                        (1, 1) => -0.0,
+                        _ => expected,
+                    };
+                    assert_eq!(score.to_bits(), f32::to_bits(expected));
                 }
             }
         }
