@@ -136,7 +136,10 @@ impl<T: Element, const N: usize> Buffer<T, N> {
     pub fn read<I: Index>(&self, index: [I; N]) -> T::Value {
         let index = index.map(Index::to_i64);
         let Some(at) = self.captured.element(&index) else {
-            panic!("index {index:?} leaves a buffer of shape {:?}", self.shape());
+            panic!(
+                "index {index:?} leaves a buffer of shape {:?}",
+                self.shape()
+            );
         };
         self.elements[at].load()
     }

@@ -1,4 +1,12 @@
 //! Attention masks and score rules in Rust.
 
 pub mod cache;
+mod capture;
+#[cfg(feature = "cranelift")]
+pub mod jit;
 pub mod tensor;
+
+pub use capture::{Buffer, Capture, Element, Index};
+pub use maskwright_dsl::bind::{BindError, BoundRule, MaskRule, ScoreRule};
+pub use maskwright_dsl::capture::{BufferError, CapturedBuffer};
+pub use maskwright_dsl::math;
