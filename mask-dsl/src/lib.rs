@@ -1,6 +1,7 @@
 //! The rule language of Maskwright, as pure values: no IO, no `unsafe`.
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod bind;
 pub mod bucket;
 pub mod capture;
@@ -9,3 +10,7 @@ pub mod eval;
 pub mod ir;
 pub mod math;
 pub mod pipeline;
+#[cfg(test)]
+mod sexpr;
+mod simplify;
+pub mod validate;

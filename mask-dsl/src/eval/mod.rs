@@ -3,6 +3,7 @@
 mod scalar;
 
 pub use scalar::{EvalError, EvalErrorKind, ScalarEvaluator};
+pub(crate) use scalar::{binary, cast, clamp, math_fn, unary};
 
 /// The sizes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
