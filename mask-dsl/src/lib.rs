@@ -12,4 +12,9 @@ pub mod eval;
 pub mod ir;
 pub mod math;
 pub mod pipeline;
+mod simplify;
 pub mod text;
+pub mod validate;
+
+#[cfg(test)]
+mod sexpr;
