@@ -4,6 +4,7 @@
 pub mod bind;
 pub mod bucket;
 pub mod capture;
+pub mod catalogue;
 pub mod diagnostic;
 pub mod eval;
 pub mod ir;
