@@ -6,6 +6,7 @@ pub mod bind;
 pub mod block_mask;
 pub mod bucket;
 pub mod capture;
+pub mod catalogue;
 pub mod dense;
 pub mod diagnostic;
 pub mod eval;

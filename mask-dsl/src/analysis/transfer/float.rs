@@ -34,11 +34,9 @@ fn math(f: MathFn, a: FloatRange) -> FloatRange {
             FloatRange::new(-1.0 - MARGIN, 1.0 + MARGIN, a.nan || infinite)
         }
         MathFn::Tan => FloatRange::ANY,
-        MathFn::Tanh | MathFn::Erf => FloatRange::new(
-            widen_down(f.apply(a.lo)),
-            widen_up(f.apply(a.hi)),
-            a.nan,
-        ),
+        MathFn::Tanh | MathFn::Erf => {
+            FloatRange::new(widen_down(f.apply(a.lo)), widen_up(f.apply(a.hi)), a.nan)
+        }
         MathFn::Exp | MathFn::Exp2 => FloatRange::new(
             widen_down(f.apply(a.lo)).max(0.0),
             widen_up(f.apply(a.hi)),
