@@ -5,6 +5,7 @@ mod check;
 mod describe;
 mod infer;
 mod precondition;
+mod prove;
 
 pub use precondition::{Origin, Precondition, PreconditionKind};
 
