@@ -133,13 +133,13 @@ pub fn prepare(bound: &BoundRule, scope: &Scope) -> Result<Prepared, Diagnostics
     let validated = validate(bound, scope)?;
     // Only what is declared may shape the code: inferred values may change with the next binding.
     let (rule, derived_mask) = match validated.declared {
-        Some(mut ranges) => {
-            let rule = simplify(&mut ranges);
+        Some(ranges) => {
+            let rule = simplify(&ranges);
             let derived_mask = derived_mask(&rule)
                 .filter(|mask| is_valid(mask, bound.bindings(), scope, &validated.assumptions))
                 .map(|mask| {
                     let declared = ranges.assumptions().clone();
-                    simplify(&mut Ranges::new(&mask, *ranges.sizes(), declared))
+                    simplify(&Ranges::new(&mask, *ranges.sizes(), declared))
                 })
                 .filter(|mask| *mask.arena.expr(mask.root) != Expr::Const(Const::Bool(true)));
             (rule, derived_mask)

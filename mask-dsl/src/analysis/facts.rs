@@ -29,7 +29,12 @@ impl Fact {
         let mut form = form;
         let mut max = -form.constant;
         form.constant = 0;
-        let shared = form.terms.iter().fold(0, |g, term| gcd(term.1.abs(), g));
+        let is_primitive = form.terms.iter().any(|term| term.1.abs() == 1);
+        let shared = if is_primitive {
+            1
+        } else {
+            form.terms.iter().fold(0, |g, term| gcd(term.1.abs(), g))
+        };
         if 1 < shared {
             for term in &mut form.terms {
                 term.1 /= shared;
@@ -452,32 +457,20 @@ fn learn_binary(
         constant: form.constant + constant,
         ..form
     };
-    let is_equality = match (op, holds) {
-        (BinaryOp::Eq, true) | (BinaryOp::Ne, false) => true,
-        (BinaryOp::Eq, false) | (BinaryOp::Ne, true) => {
-            let (terms, sign, constant) = difference.split();
-            learned.distinct.push((terms, -sign * constant));
-            return;
-        }
-        (BinaryOp::Lt, true) | (BinaryOp::Ge, false) => {
-            learned.at_most_zero.push(plus(difference, 1));
-            return;
-        }
-        (BinaryOp::Le, true) | (BinaryOp::Gt, false) => {
-            learned.at_most_zero.push(difference);
-            return;
-        }
-        (BinaryOp::Gt, true) | (BinaryOp::Le, false) => {
-            learned.at_most_zero.push(plus(difference.negated(), 1));
-            return;
-        }
-        (BinaryOp::Ge, true) | (BinaryOp::Lt, false) => {
-            learned.at_most_zero.push(difference.negated());
-            return;
-        }
-        _ => false,
-    };
-    if is_equality {
+    let holds_if =
+        |positive: BinaryOp, negative: BinaryOp| op == if holds { positive } else { negative };
+    if holds_if(BinaryOp::Ne, BinaryOp::Eq) {
+        let (terms, sign, constant) = difference.split();
+        learned.distinct.push((terms, -sign * constant));
+    } else if holds_if(BinaryOp::Lt, BinaryOp::Ge) {
+        learned.at_most_zero.push(plus(difference, 1));
+    } else if holds_if(BinaryOp::Le, BinaryOp::Gt) {
+        learned.at_most_zero.push(difference);
+    } else if holds_if(BinaryOp::Gt, BinaryOp::Le) {
+        learned.at_most_zero.push(plus(difference.negated(), 1));
+    } else if holds_if(BinaryOp::Ge, BinaryOp::Lt) {
+        learned.at_most_zero.push(difference.negated());
+    } else {
         learned.at_most_zero.push(difference.negated());
         learned.at_most_zero.push(difference);
     }

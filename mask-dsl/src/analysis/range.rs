@@ -10,15 +10,18 @@ use super::facts::{EnvId, Envs, Fact, extend};
 use super::interval::{FAR, FloatRange, IntRange, Truth, Value};
 use super::linear::{Atom, Linear, gcd, node_bit};
 use super::transfer;
-use crate::bind::BoundRule;
 use crate::bucket::Relation;
 use crate::ir::{
     BinaryOp, CaptureId, CaptureKind, Const, DimId, Expr, ExprId, Extent, Rule, Ty, UnaryOp, Var,
 };
-use crate::pipeline::{Prepared, Scope};
+use crate::pipeline::Prepared;
 
 mod bounds;
+mod definition;
 mod form;
+mod given;
+
+pub(crate) use given::{Assumptions, SizeRanges};
 
 /// The least and greatest value of an integer expression (0 and 1 for `bool`) of the simplified rule, wherever it is
 /// evaluated; `None` for a float, and for an expression that no cell evaluates.
@@ -42,121 +45,6 @@ pub fn intervals(prepared: &Prepared) -> Vec<Option<(i64, i64)>> {
             Value::Int(_) | Value::Bool(_) | Value::Float(_) => None,
         })
         .collect()
-}
-
-/// The sizes and offsets of all calls of a scope that have a cell.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SizeRanges {
-    pub(crate) q_len: IntRange,
-    pub(crate) kv_len: IntRange,
-    pub(crate) q_offset: IntRange,
-    pub(crate) batch: IntRange,
-    pub(crate) num_q_heads: IntRange,
-    pub(crate) relation: Relation,
-}
-
-impl SizeRanges {
-    /// The sizes of a scope; `None` if no call has a cell.
-    pub(crate) fn of(scope: &Scope) -> Option<Self> {
-        Self::of_lengths_to(scope, u64::MAX)
-    }
-
-    /// The same, of calls whose lengths are no greater than `longest`.
-    pub(crate) fn of_lengths_to(scope: &Scope, longest: u64) -> Option<Self> {
-        let bucket = &scope.bucket;
-        let lengths = |range: &std::ops::RangeInclusive<u64>| {
-            IntRange::new(
-                i128::from(*range.start()).max(1),
-                i128::from(*range.end()).min(i128::from(longest)),
-            )
-        };
-        let (mut q_len, mut kv_len) = (lengths(&bucket.q_len), lengths(&bucket.kv_len));
-        match bucket.relation {
-            Relation::Equal => {
-                q_len = q_len.meet(kv_len);
-                kv_len = q_len;
-            }
-            Relation::AtMost => {
-                q_len = IntRange::new(q_len.lo, q_len.hi.min(kv_len.hi));
-                kv_len = IntRange::new(kv_len.lo.max(q_len.lo), kv_len.hi);
-            }
-            Relation::Free => {}
-        }
-        let q_offset = IntRange::new(
-            i128::from(*bucket.q_offset.start()),
-            i128::from(*bucket.q_offset.end()),
-        );
-        let sizes = Self {
-            q_len,
-            kv_len,
-            q_offset,
-            batch: IntRange::new(1, i128::from(scope.batch)),
-            num_q_heads: IntRange::new(
-                i128::from(scope.num_q_heads.max(1)),
-                i128::from(scope.num_q_heads),
-            ),
-            relation: bucket.relation,
-        };
-        let empty = [q_len, kv_len, q_offset, sizes.batch, sizes.num_q_heads]
-            .iter()
-            .any(|range| range.is_empty());
-        (!empty).then_some(sizes)
-    }
-
-    fn of_var(&self, var: Var) -> IntRange {
-        let up_to = |count: IntRange| IntRange::new(0, count.hi - 1);
-        match var {
-            Var::B => up_to(self.batch),
-            Var::H => up_to(self.num_q_heads),
-            Var::QIdx => IntRange::new(self.q_offset.lo, self.q_offset.hi + self.q_len.hi - 1),
-            Var::KvIdx => up_to(self.kv_len),
-            Var::QLen => self.q_len,
-            Var::KvLen => self.kv_len,
-            Var::Batch => self.batch,
-            Var::NumQHeads => self.num_q_heads,
-            Var::Score => unreachable!("the score is no integer"),
-        }
-    }
-}
-
-/// What an analysis takes for granted of run-time values, beyond declarations and types; `None` is nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Assumptions {
-    /// Of integer scalars, by capture slot.
-    pub(crate) scalars: Vec<Option<(i64, i64)>>,
-    /// Of the contents of integer buffers, by capture slot.
-    pub(crate) contents: Vec<Option<(i64, i64)>>,
-    /// Of dimension names, by slot.
-    pub(crate) dims: Vec<Option<(i64, i64)>>,
-}
-
-impl Assumptions {
-    /// Nothing.
-    pub(crate) fn none(rule: &Rule) -> Self {
-        Self {
-            scalars: vec![None; rule.captures.len()],
-            contents: vec![None; rule.captures.len()],
-            dims: vec![None; rule.dims.len()],
-        }
-    }
-
-    /// Scalars and dimension names as they are bound.
-    pub(crate) fn pinned(bound: &BoundRule) -> Self {
-        let mut pinned = Self::none(bound.rule());
-        let bindings = bound.bindings();
-        for (slot, decl) in bound.rule().captures.iter().enumerate() {
-            if let CaptureKind::Scalar(_) = decl.kind {
-                let value = bindings.scalar(CaptureId(slot as u32)).as_int();
-                pinned.scalars[slot] = value.map(|v| (v, v));
-            }
-        }
-        pinned.dims = bindings
-            .dims
-            .iter()
-            .map(|&v| Some((i64::from(v), i64::from(v))))
-            .collect();
-        pinned
-    }
 }
 
 /// How far a bound is looked for.
@@ -196,6 +84,11 @@ pub(crate) struct Ranges<'a> {
     masks: Vec<u64>,
     /// Whether a node has more than one place.
     shared: Vec<bool>,
+    /// Values without any guard, not even those within the expression: a first and cheap answer for everything.
+    plain: Vec<Option<Value>>,
+    /// Whether there is a guard within the expression.
+    branches: Vec<bool>,
+    /// Values where only guards within the expression hold.
     root: Vec<Option<Value>>,
     guarded: HashMap<(ExprId, EnvId), Value>,
     pub(super) envs: Envs,
@@ -227,6 +120,8 @@ impl<'a> Ranges<'a> {
             forms: vec![None; n],
             masks: vec![0; n],
             shared: shared_nodes(rule),
+            plain: vec![None; n],
+            branches: vec![false; n],
             root: vec![None; n],
             guarded: HashMap::new(),
             envs: Envs::new(),
@@ -242,9 +137,39 @@ impl<'a> Ranges<'a> {
     fn read(&mut self, id: ExprId) {
         if self.forms[id.index()].is_none() {
             self.masks[id.index()] = self.mask_of(id);
+            self.branches[id.index()] = self.branches_in(id);
             self.forms[id.index()] = Some(self.form_of(id));
-            self.value(id, EnvId::ROOT);
+            let mut operands = Vec::new();
+            self.rule
+                .arena
+                .expr(id)
+                .for_each_operand(|operand| operands.push(operand));
+            let direct = self.transfer(id, &|i| self.plain(operands[i]));
+            let value = self.refined(id, EnvId::ROOT, direct);
+            self.plain[id.index()] = Some(value);
+            if !self.branches[id.index()] {
+                self.root[id.index()] = Some(value);
+            }
         }
+    }
+
+    fn branches_in(&self, id: ExprId) -> bool {
+        let expr = self.rule.arena.expr(id);
+        let mut branches = matches!(
+            expr,
+            Expr::Select { .. }
+                | Expr::Binary {
+                    op: BinaryOp::And | BinaryOp::Or,
+                    ..
+                }
+        );
+        expr.for_each_operand(|operand| branches |= self.branches[operand.index()]);
+        branches
+    }
+
+    /// What `id` can be wherever it is evaluated, without a look at guards.
+    pub(crate) fn plain(&self, id: ExprId) -> Value {
+        self.plain[id.index()].expect("operands are read before what uses them")
     }
 
     /// What is taken for granted.
@@ -392,7 +317,8 @@ impl<'a> Ranges<'a> {
                 }
             }
             if stack.len() == before {
-                let value = self.compute(id, env, &operands);
+                let direct = self.transfer(id, &|i| self.get(operands[i]));
+                let value = self.refined(id, env, direct);
                 self.remember(id, env, value);
                 stack.pop();
             }
@@ -435,9 +361,8 @@ impl<'a> Ranges<'a> {
             .expect("operands are evaluated first")
     }
 
-    fn compute(&self, id: ExprId, env: EnvId, operands: &[(ExprId, EnvId)]) -> Value {
+    fn refined(&self, id: ExprId, env: EnvId, direct: Value) -> Value {
         let ty = self.rule.arena.ty(id);
-        let direct = self.transfer(id, operands);
         match (ty, direct) {
             (Ty::Bool, Value::Bool(truth)) => Value::Bool(self.refine_truth(id, env, truth)),
             (Ty::I32 | Ty::I64 | Ty::U32, Value::Int(range)) => {
@@ -458,7 +383,7 @@ impl<'a> Ranges<'a> {
         for &(operand, inner) in &operands {
             self.value(operand, inner);
         }
-        let direct = self.transfer(id, &operands).int();
+        let direct = self.transfer(id, &|i| self.get(operands[i])).int();
         let form = self.form(id);
         if form.as_atom() == Some(Atom::Expr(id)) {
             // The range kept for the atom itself is cut already, so only guards may narrow it.
@@ -468,9 +393,8 @@ impl<'a> Ranges<'a> {
     }
 
     /// The result from the operands alone.
-    fn transfer(&self, id: ExprId, operands: &[(ExprId, EnvId)]) -> Value {
+    fn transfer(&self, id: ExprId, at: &dyn Fn(usize) -> Value) -> Value {
         let arena = &self.rule.arena;
-        let at = |i: usize| self.get(operands[i]);
         match arena.expr(id) {
             Expr::Const(value) => match value {
                 Const::Bool(v) => Value::Bool(Truth::known(*v)),
@@ -483,11 +407,8 @@ impl<'a> Ranges<'a> {
             Expr::Var(var) => Value::Int(self.sizes.of_var(*var)),
             Expr::Scalar(slot) => self.captured(*slot, self.assumptions.scalars[slot.index()]),
             Expr::Dim(dim) => Value::Int(self.dim_range(*dim)),
-            Expr::Load { buffer, .. } => {
-                if operands
-                    .iter()
-                    .any(|&operand| self.get(operand).int().is_empty())
-                {
+            Expr::Load { buffer, index } => {
+                if (0..index.len()).any(|i| at(i).int().is_empty()) {
                     return Value::nothing(arena.ty(id));
                 }
                 self.captured(*buffer, self.assumptions.contents[buffer.index()])
@@ -577,7 +498,7 @@ impl<'a> Ranges<'a> {
 
     /// The unguarded range of an integer expression, or of its type while that is not known yet.
     pub(crate) fn root_int(&self, id: ExprId) -> IntRange {
-        match self.root[id.index()] {
+        match self.plain[id.index()] {
             Some(value) => value.int(),
             None => IntRange::of_ty(self.rule.arena.ty(id)),
         }
@@ -606,11 +527,9 @@ impl<'a> Ranges<'a> {
             truth.may_be_false && decided.may_be_false,
         );
         if self.envs.is_nonzero(env, &difference) {
-            match op {
-                BinaryOp::Eq => truth.may_be_true = false,
-                BinaryOp::Ne => truth.may_be_false = false,
-                _ => {} // The other comparisons hold or fail next to 0, which a hole at 0 does not decide.
-            }
+            // The other comparisons hold or fail beside 0, which a hole at 0 does not decide.
+            truth.may_be_true &= *op != BinaryOp::Eq;
+            truth.may_be_false &= *op != BinaryOp::Ne;
         }
         truth
     }
@@ -621,11 +540,14 @@ impl<'a> Ranges<'a> {
             return None;
         };
         let divisor = self.form(*rhs).as_constant()?;
-        let (divisor, floors) = match op {
-            BinaryOp::Div => (divisor, 0 <= self.root_int(*lhs).lo),
-            BinaryOp::DivFloor | BinaryOp::DivEuclid => (divisor, true),
-            BinaryOp::Shr if (0..=40).contains(&divisor) => (1 << divisor, true),
-            _ => return None,
+        let (divisor, floors) = if *op == BinaryOp::Shr && (0..=40).contains(&divisor) {
+            (1 << divisor, true)
+        } else if matches!(op, BinaryOp::DivFloor | BinaryOp::DivEuclid) {
+            (divisor, true)
+        } else if *op == BinaryOp::Div {
+            (divisor, 0 <= self.root_int(*lhs).lo)
+        } else {
+            return None;
         };
         (0 < divisor && divisor < 1 << 40).then(|| (divisor, self.form(*lhs), floors))
     }
@@ -670,5 +592,5 @@ fn shared_nodes(rule: &Rule) -> Vec<bool> {
 
 /// Divides rounding down, which an upper bound of an integer may.
 fn floor_div(a: i128, b: i128) -> i128 {
-    a.div_euclid(b)
+    if b == 1 { a } else { a.div_euclid(b) }
 }

@@ -1,8 +1,7 @@
 //! Rules for arithmetic. Float rules are those that change no bit of a number; a NaN may change its payload.
 
 use super::{
-    BinaryOp, Const, EnvId, Expr, ExprId, IntRange, Ranges, Simplifier, Ty, UnaryOp,
-    is_not_negative, log2,
+    BinaryOp, Const, Expr, ExprId, IntRange, Ranges, Simplifier, Ty, UnaryOp, is_not_negative, log2,
 };
 
 impl Simplifier {
@@ -200,13 +199,13 @@ impl Simplifier {
     /// The rules that ask what the operands `old` can be.
     pub(super) fn int_binary(
         &mut self,
-        ranges: &mut Ranges<'_>,
+        ranges: &Ranges<'_>,
         op: BinaryOp,
         old: (ExprId, ExprId),
         (lhs, rhs): (ExprId, ExprId),
     ) -> ExprId {
-        let a = ranges.value(old.0, EnvId::ROOT).int();
-        let b = ranges.value(old.1, EnvId::ROOT).int();
+        let a = ranges.plain(old.0).int();
+        let b = ranges.plain(old.1).int();
         let decided = match op {
             BinaryOp::Min | BinaryOp::Max => {
                 let (x, y) = (ranges.form(old.0), ranges.form(old.1));

@@ -12,13 +12,12 @@ mod not;
 mod or;
 mod select;
 
-use crate::analysis::facts::EnvId;
 use crate::analysis::interval::{IntRange, Value};
 use crate::analysis::range::Ranges;
 use crate::ir::{Arena, BinaryOp, CaptureKind, Const, Expr, ExprId, Extent, Rule, Ty, UnaryOp};
 
 /// The same rule, cheaper; its captures keep their slots.
-pub(crate) fn simplify(ranges: &mut Ranges<'_>) -> Rule {
+pub(crate) fn simplify(ranges: &Ranges<'_>) -> Rule {
     let rule = ranges.rule();
     let mut pass = Simplifier {
         arena: Arena::new(),
@@ -55,13 +54,14 @@ fn assemble(rule: &Rule, from: &Arena, root: ExprId) -> Rule {
         }
     }
     Rule {
+        name: rule.name.clone(),
+        doc: rule.doc.clone(),
+        kind: rule.kind,
         captures,
+        dims: rule.dims.clone(),
         arena,
         root,
-        ..Rule {
-            arena: Arena::new(),
-            ..rule.clone()
-        }
+        source: rule.source.clone(),
     }
 }
 
@@ -71,10 +71,10 @@ struct Simplifier {
 
 impl Simplifier {
     /// The node for `old`, whose operands have been rewritten to those of `moved`.
-    fn node(&mut self, ranges: &mut Ranges<'_>, old: ExprId, moved: Expr) -> ExprId {
+    fn node(&mut self, ranges: &Ranges<'_>, old: ExprId, moved: Expr) -> ExprId {
         let rule = ranges.rule();
         let ty = rule.arena.ty(old);
-        if let Value::Bool(truth) = ranges.value(old, EnvId::ROOT)
+        if let Value::Bool(truth) = ranges.plain(old)
             && let Some(decided) = truth.decided()
         {
             return self.arena.constant(Const::Bool(decided));
@@ -93,7 +93,7 @@ impl Simplifier {
             (Expr::Unary { arg: old_arg, .. }, Expr::Unary { op, arg })
                 if ty.is_int() && *op == UnaryOp::Abs =>
             {
-                let range = ranges.value(*old_arg, EnvId::ROOT).int();
+                let range = ranges.plain(*old_arg).int();
                 self.int_abs(*arg, range)
             }
             (
@@ -217,7 +217,31 @@ impl Simplifier {
 
     /// Whether one is the negation of the other.
     fn are_opposites(&self, a: ExprId, b: ExprId) -> bool {
-        self.negated(a) == Some(b) || self.negated(b) == Some(a)
+        if self.negated(a) == Some(b) || self.negated(b) == Some(a) {
+            return true;
+        }
+        let (
+            Expr::Binary { op, lhs, rhs },
+            Expr::Binary {
+                op: other_op,
+                lhs: other_lhs,
+                rhs: other_rhs,
+            },
+        ) = (self.arena.expr(a), self.arena.expr(b))
+        else {
+            return false;
+        };
+        let is_float = self.arena.ty(*lhs) == Ty::F32;
+        match (op, other_op) {
+            (BinaryOp::Eq, BinaryOp::Ne) | (BinaryOp::Ne, BinaryOp::Eq) => {
+                lhs == other_lhs && rhs == other_rhs
+            }
+            // a < b and b <= a, unless either may be NaN
+            (BinaryOp::Lt, BinaryOp::Le) | (BinaryOp::Le, BinaryOp::Lt) => {
+                !is_float && lhs == other_rhs && rhs == other_lhs
+            }
+            (_, _) => false,
+        }
     }
 
     /// What `id` is the logical negation of.

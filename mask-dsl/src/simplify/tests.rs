@@ -4,6 +4,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::analysis::facts::EnvId;
 use crate::analysis::range::{Assumptions, SizeRanges};
 use crate::bind::BoundRule;
 use crate::bucket::{Bucket, Relation};
@@ -29,7 +30,7 @@ fn scope(longest: u64) -> Scope {
 
 fn simplified(rule: &Rule, scope: &Scope) -> Rule {
     let sizes = SizeRanges::of(scope).unwrap();
-    simplify(&mut Ranges::new(rule, sizes, Assumptions::none(rule)))
+    simplify(&Ranges::new(rule, sizes, Assumptions::none(rule)))
 }
 
 fn print(rule: &Rule, id: ExprId) -> String {

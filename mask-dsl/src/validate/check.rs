@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use super::prove::is_at_most_zero;
 use crate::analysis::facts::EnvId;
 use crate::analysis::interval::IntRange;
 use crate::analysis::linear::{Atom, Linear};
-use crate::analysis::range::{Effort, Ranges};
+use crate::analysis::range::Ranges;
 use crate::capture::Bindings;
 use crate::ir::{BinaryOp, CaptureId, CaptureKind, Expr, ExprId, Extent, Ty, UnaryOp};
 
@@ -260,66 +261,6 @@ impl Ctx<'_, '_> {
 
     /// Whether `form <= 0` is proved.
     fn is_at_most_zero(&mut self, form: Option<Linear>, env: EnvId) -> bool {
-        form.is_some_and(|form| self.prove(&form, env, 3))
-    }
-
-    /// Tries bounds first, then each case of an `if`, a minimum or a maximum within the form.
-    fn prove(&mut self, form: &Linear, env: EnvId, splits: u32) -> bool {
-        if self.ranges.is_dead(env) {
-            return true;
-        }
-        for &(atom, _) in &form.terms {
-            if let Atom::Expr(id) = atom {
-                self.ranges.value(id, env);
-            }
-        }
-        if self.ranges.upper(form, env, Effort::QUICK) <= 0
-            || self.ranges.upper(form, env, Effort::THOROUGH) <= 0
-        {
-            return true;
-        }
-        if splits == 0 {
-            return false;
-        }
-        let rule = self.ranges.rule();
-        for &(atom, factor) in &form.terms {
-            let Atom::Expr(id) = atom else { continue };
-            let cases = match rule.arena.expr(id) {
-                Expr::Select {
-                    cond,
-                    then,
-                    otherwise,
-                } => [
-                    (self.ranges.under(env, *cond, true), *then),
-                    (self.ranges.under(env, *cond, false), *otherwise),
-                ],
-                Expr::Binary {
-                    op: BinaryOp::Min,
-                    lhs,
-                    rhs,
-                } if factor < 0 => [(env, *lhs), (env, *rhs)],
-                Expr::Binary {
-                    op: BinaryOp::Max,
-                    lhs,
-                    rhs,
-                } if 0 < factor => [(env, *lhs), (env, *rhs)],
-                Expr::Const(_)
-                | Expr::Var(_)
-                | Expr::Scalar(_)
-                | Expr::Dim(_)
-                | Expr::Load { .. }
-                | Expr::Unary { .. }
-                | Expr::Binary { .. }
-                | Expr::Clamp { .. }
-                | Expr::Cast { .. }
-                | Expr::Then { .. } => continue,
-            };
-            return cases.into_iter().all(|(env, case)| {
-                let by = self.ranges.form(case).clone();
-                form.substitute(atom, &by)
-                    .is_some_and(|form| self.prove(&form, env, splits - 1))
-            });
-        }
-        false
+        form.is_some_and(|form| is_at_most_zero(self.ranges, &form, env))
     }
 }

@@ -1,5 +1,7 @@
 //! Faults in words: what was found, what was expected, the length at which it breaks, and what to write instead.
 
+use std::collections::BTreeMap;
+
 use super::check::{Fault, FaultKind};
 use super::faults_up_to;
 use crate::analysis::interval::IntRange;
@@ -10,12 +12,8 @@ use crate::ir::{CaptureId, CaptureKind, Expr, ExprId, Extent, Rule, Ty, UnaryOp}
 use crate::pipeline::Scope;
 
 /// The message for one fault.
-pub(super) fn diagnostic(
-    bound: &BoundRule,
-    scope: &Scope,
-    assumptions: &Assumptions,
-    fault: &Fault,
-) -> Diagnostic {
+pub(super) fn diagnostic(lengths: &mut Lengths<'_>, fault: &Fault) -> Diagnostic {
+    let (bound, scope) = (lengths.bound, lengths.scope);
     let rule = bound.rule();
     let span = rule.arena.span(fault.at);
     match &fault.kind {
@@ -25,8 +23,10 @@ pub(super) fn diagnostic(
             index,
         } => out_of_bounds(bound, fault.at, *capture, *axis, *index),
         FaultKind::Overflow { result, ty } => {
-            let first = first_length(bound, scope, assumptions, fault.at);
-            overflow(rule, fault.at, *result, *ty, first)
+            let first = lengths.shortest(fault.at);
+            let bucket = &scope.bucket;
+            let least = *bucket.q_len.start().max(bucket.kv_len.start()).max(&1);
+            overflow(rule, fault.at, (*result, *ty), first, least)
         }
         FaultKind::DivisorZero { divisor, range } => {
             let sign = operator(rule, fault.at);
@@ -129,10 +129,16 @@ fn undeclared_source(rule: &Rule, at: ExprId) -> Option<String> {
     None
 }
 
-fn overflow(rule: &Rule, at: ExprId, result: IntRange, ty: Ty, first: Option<u64>) -> Diagnostic {
+fn overflow(
+    rule: &Rule,
+    at: ExprId,
+    (result, ty): (IntRange, Ty),
+    first: Option<u64>,
+    least: u64,
+) -> Diagnostic {
     let sign = operator(rule, at);
     let when = match first {
-        Some(0 | 1) => ", at every length".to_owned(),
+        Some(length) if length <= least => ", at every length".to_owned(),
         Some(length) => format!("; the shortest length at which it does is {length}"),
         None => String::new(),
     };
@@ -161,31 +167,56 @@ fn overflow(rule: &Rule, at: ExprId, result: IntRange, ty: Ty, first: Option<u64
     }
 }
 
-/// The shortest greatest length of the bucket at which the operation can overflow.
-fn first_length(
-    bound: &BoundRule,
-    scope: &Scope,
-    assumptions: &Assumptions,
-    at: ExprId,
-) -> Option<u64> {
-    let fails = |longest: u64| {
-        faults_up_to(bound, scope, assumptions, longest)
-            .iter()
-            .any(|fault| fault.at == at && matches!(fault.kind, FaultKind::Overflow { .. }))
-    };
-    let (mut passes, mut failing) = (0, *scope.bucket.q_len.end().max(scope.bucket.kv_len.end()));
-    if !fails(failing) {
-        return None;
-    }
-    while passes + 1 < failing {
-        let middle = passes + (failing - passes) / 2;
-        if fails(middle) {
-            failing = middle;
-        } else {
-            passes = middle;
+/// Which operations can overflow where lengths end at a given one; faults of one rule share the search.
+pub(super) struct Lengths<'a> {
+    bound: &'a BoundRule,
+    scope: &'a Scope,
+    assumptions: &'a Assumptions,
+    overflowing: BTreeMap<u64, Vec<ExprId>>,
+}
+
+impl<'a> Lengths<'a> {
+    pub(super) fn new(
+        bound: &'a BoundRule,
+        scope: &'a Scope,
+        assumptions: &'a Assumptions,
+    ) -> Self {
+        Self {
+            bound,
+            scope,
+            assumptions,
+            overflowing: BTreeMap::new(),
         }
     }
-    Some(failing)
+
+    fn overflows(&mut self, at: ExprId, longest: u64) -> bool {
+        let ids = self.overflowing.entry(longest).or_insert_with(|| {
+            faults_up_to(self.bound, self.scope, self.assumptions, longest)
+                .iter()
+                .filter(|fault| matches!(fault.kind, FaultKind::Overflow { .. }))
+                .map(|fault| fault.at)
+                .collect()
+        });
+        ids.contains(&at)
+    }
+
+    /// The shortest greatest length of the bucket at which the operation can overflow.
+    fn shortest(&mut self, at: ExprId) -> Option<u64> {
+        let bucket = &self.scope.bucket;
+        let (mut passes, mut failing) = (0, *bucket.q_len.end().max(bucket.kv_len.end()));
+        if !self.overflows(at, failing) {
+            return None;
+        }
+        while passes + 1 < failing {
+            let middle = passes + (failing - passes) / 2;
+            if self.overflows(at, middle) {
+                failing = middle;
+            } else {
+                passes = middle;
+            }
+        }
+        Some(failing)
+    }
 }
 
 /// The last part of the name of the wrapping operation.

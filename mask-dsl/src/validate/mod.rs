@@ -5,6 +5,7 @@ mod check;
 mod describe;
 mod infer;
 mod precondition;
+mod prove;
 
 pub use precondition::{Origin, Precondition, PreconditionKind};
 
@@ -62,11 +63,10 @@ pub(crate) fn validate<'a>(
         let span = rule.arena.span(fault.at);
         (span.is_none(), span, fault.at)
     });
-    diagnostics.extend(
-        faults
-            .iter()
-            .map(|fault| describe::diagnostic(bound, scope, &inferred.assumptions, fault)),
-    );
+    let mut lengths = describe::Lengths::new(bound, scope, &inferred.assumptions);
+    for fault in &faults {
+        diagnostics.push(describe::diagnostic(&mut lengths, fault));
+    }
     if !diagnostics.is_empty() {
         return Err(fail(diagnostics));
     }

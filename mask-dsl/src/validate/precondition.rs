@@ -81,9 +81,11 @@ impl fmt::Display for Precondition {
                 max: UNBOUNDED,
             } => write!(f, "{name} is at least {min}"),
             PreconditionKind::ScalarRange { min, max }
-            | PreconditionKind::DimRange { min, max } => write!(f, "{name} is in {min}..={max}"),
+            | PreconditionKind::DimRange { min, max } => {
+                write!(f, "{name} is in {}", range_text(min, max))
+            }
             PreconditionKind::ContentRange { min, max } => {
-                write!(f, "every {name} is in {min}..={max}")
+                write!(f, "every {name} is in {}", range_text(min, max))
             }
         }
     }

@@ -681,3 +681,93 @@ fn a_condition_that_stands_twice_is_known_the_second_time() {
         &["ok: t has at least 1 elements along axis 0"],
     );
 }
+
+#[test]
+fn known_rules_are_proved() {
+    let f32s = |shape: &[usize]| {
+        let n: usize = shape.iter().product();
+        shaped(BufferData::F32(vec![0.5; n].into()), shape)
+    };
+    let cases: Vec<(&str, &[&str], &str, Vec<CaptureValue>)> = vec![
+        (
+            "a page table, its physical block looked up under a guard",
+            &["page i32 1 64", "p2l i32 [_ _]"],
+            "(if (>= (p2l b (/ kv page)) 0) \
+             (+ score (as f32 (- q (+ (* (p2l b (/ kv page)) page) (% kv page))))) -inf)",
+            vec![
+                int(16),
+                shaped(BufferData::I32(vec![-1; 128].into()), &[2, 64]),
+            ],
+        ),
+        (
+            "a relative bias in two dimensions (Swin)",
+            &["w i32", "table f32 [_ _]"],
+            "(+ score (table (+ (+ (* (- (+ (- (/ q w) (/ kv w)) w) 1) (- (* 2 w) 1)) (- (% q w) (% kv w))) (- w 1)) h))",
+            vec![int(8), f32s(&[225, 4])],
+        ),
+        (
+            "decomposed relative positions",
+            &[
+                "w i32 1 64",
+                "rel_h f32 [batch num_q_heads q_len (/ (+ kv_len (- w 1)) w)]",
+                "rel_w f32 [batch num_q_heads q_len w]",
+            ],
+            "(+ (+ score (rel_w b h q (% kv w))) (rel_h b h q (/ kv w)))",
+            vec![int(64), f32s(&[2, 4, 64, 1]), f32s(&[2, 4, 64, 64])],
+        ),
+        (
+            "a clamped relative bias",
+            &["mx i32 0 64", "rs f32 [(+ (* 2 mx) 1)]"],
+            "(+ score (rs (clamp (+ (- q kv) mx) 0 (* 2 mx))))",
+            vec![int(16), f32s(&[33])],
+        ),
+        (
+            "logarithmic buckets (DeBERTa)",
+            &["c2p f32 [batch num_q_heads q_len 512]"],
+            "(+ score (c2p b h q (clamp (+ (if (<= (if (< (abs (- q kv)) 128) 127 (abs (- q kv))) 128) (- q kv) \
+             (as i32 (* (as f32 (signum (- q kv))) (+ 128.0 (ceil (* 127.0 (/ (ln (/ (as f32 (if (< (abs (- q kv)) 128) 127 (abs (- q kv)))) 128.0)) \
+             (ln (/ 511.0 128.0))))))))) 256) 0 511)))",
+            vec![f32s(&[2, 4, 64, 512])],
+        ),
+        (
+            "a hash of the cell (dropout)",
+            &["seed u32", "drop u32"],
+            "(>= (^ (wrapping_mul (^ (wrapping_mul (as u32 q) 83492791u32) (^ (wrapping_mul (as u32 kv) 2654435761u32) seed)) 2146121005u32) \
+             (>> (wrapping_mul (as u32 b) 73856093u32) 15)) drop)",
+            vec![
+                CaptureValue::Scalar(Const::U32(7)),
+                CaptureValue::Scalar(Const::U32(9)),
+            ],
+        ),
+        (
+            "documents with prefixes, offsets looked up by document",
+            &[
+                "doc i32 [kv_len] 0 7",
+                "offs i32 [8] 0 4096",
+                "plen i32 [8] 0 4096",
+            ],
+            "(&& (== (doc q) (doc kv)) (|| (>= q kv) (< (- kv (offs (doc kv))) (plen (doc kv)))))",
+            vec![ints((0..64).map(|i| i / 8)), ints(0..8), ints(0..8)],
+        ),
+        (
+            "selected blocks, shared by a group of heads",
+            &["sel bool [batch (/ num_q_heads 2) q_len (/ (+ kv_len 15) 16)]"],
+            "(&& (>= q kv) (|| (== (/ q 16) (/ kv 16)) (sel b (/ h 2) q (/ kv 16))))",
+            vec![shaped(
+                BufferData::Bool(vec![true; 2 * 2 * 64 * 4].into()),
+                &[2, 2, 64, 4],
+            )],
+        ),
+        (
+            "rounds of training (EAGLE-3)",
+            &["length i32 [batch] 0 65536", "shift i32 0 16"],
+            "(|| (&& (>= (- q shift) kv) (< kv (length b))) \
+             (&& (&& (>= kv q_len) (< (% kv q_len) (length b))) (== (% (- kv q) q_len) 0)))",
+            vec![ints([5, 6]), int(2)],
+        ),
+    ];
+    for (name, captures, text, values) in cases {
+        let rule = bound(&[], captures, text, values);
+        prepare(&rule, &self_attention(64)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}

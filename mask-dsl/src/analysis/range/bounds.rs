@@ -1,8 +1,10 @@
 //! Bounds of linear forms: sums of what atoms can be, and of facts that cancel atoms against each other.
 
+use std::ops::ControlFlow;
+
 use super::{
-    Atom, BinaryOp, Effort, EnvId, Expr, ExprId, FAR, Fact, IntRange, Linear, Ranges, Relation,
-    UnaryOp, Value, Var, floor_div, gcd,
+    Atom, Effort, EnvId, ExprId, FAR, Fact, IntRange, Linear, Ranges, Relation, Value, Var,
+    floor_div, gcd,
 };
 
 impl Ranges<'_> {
@@ -80,10 +82,18 @@ impl Ranges<'_> {
     /// An upper bound of `form` where `env` holds.
     pub(crate) fn upper(&self, form: &Linear, env: EnvId, effort: Effort) -> i128 {
         let mut steps = effort.steps;
-        self.upper_within(form, env, effort.depth, &mut steps)
+        // Of long chains of guards a quick look sees the innermost.
+        let max_facts = effort.steps as usize;
+        self.upper_within(form, (env, max_facts), effort.depth, &mut steps)
     }
 
-    fn upper_within(&self, form: &Linear, env: EnvId, depth: u32, steps: &mut u32) -> i128 {
+    fn upper_within(
+        &self,
+        form: &Linear,
+        (env, max_facts): (EnvId, usize),
+        depth: u32,
+        steps: &mut u32,
+    ) -> i128 {
         let mut best = form.constant;
         for &(atom, factor) in &form.terms {
             let range = self.atom_range(atom, env);
@@ -101,27 +111,35 @@ impl Ranges<'_> {
             return best;
         }
         for &(atom, factor) in form.terms.iter().rev() {
-            self.for_each_fact(atom, 0 < factor, env, &mut |fact| {
-                if *steps == 0 {
-                    return;
-                }
-                let share = fact.form.coefficient(atom);
-                if share == 0 || (share < 0) != (factor < 0) {
-                    return;
-                }
-                *steps -= 1;
-                let shared = gcd(factor.abs(), share.abs());
-                let (scale, times) = (share.abs() / shared, factor.abs() / shared);
-                let rest = if depth == 1 {
-                    self.sum_of_combined(form, scale, &fact.form, -times, env)
-                } else {
-                    form.combine(scale, &fact.form, -times)
-                        .map(|rest| self.upper_within(&rest, env, depth - 1, steps))
-                };
-                if let Some(rest) = rest {
-                    best = best.min(floor_div(rest + times * fact.max, scale));
-                }
-            });
+            let _out_of_steps =
+                self.for_each_fact(atom, 0 < factor, (env, max_facts), &mut |fact| {
+                    if *steps == 0 {
+                        return ControlFlow::Break(());
+                    }
+                    let share = fact.form.coefficient(atom);
+                    if share == 0 || (share < 0) != (factor < 0) {
+                        return ControlFlow::Continue(());
+                    }
+                    *steps -= 1;
+                    // Most facts have factors of 1, and 128-bit divisions are slow.
+                    let (scale, times) = if share.abs() == 1 {
+                        (1, factor.abs())
+                    } else {
+                        let shared = gcd(factor.abs(), share.abs());
+                        (share.abs() / shared, factor.abs() / shared)
+                    };
+                    let rest = if depth == 1 {
+                        self.sum_of_combined(form, scale, &fact.form, -times, env)
+                    } else {
+                        form.combine(scale, &fact.form, -times).map(|rest| {
+                            self.upper_within(&rest, (env, max_facts), depth - 1, steps)
+                        })
+                    };
+                    if let Some(rest) = rest {
+                        best = best.min(floor_div(rest + times * fact.max, scale));
+                    }
+                    ControlFlow::Continue(())
+                });
         }
         best
     }
@@ -163,21 +181,31 @@ impl Ranges<'_> {
         }
     }
 
-    /// Calls `f` with facts in which `atom` may have the wanted sign: of guards, of the scope, of its definition.
-    fn for_each_fact(&self, atom: Atom, is_upper: bool, env: EnvId, f: &mut dyn FnMut(&Fact)) {
+    /// Calls `f`, until it breaks off, with facts in which `atom` may have the wanted sign: of guards, of the scope, of its definition.
+    fn for_each_fact(
+        &self,
+        atom: Atom,
+        is_upper: bool,
+        (env, max_facts): (EnvId, usize),
+        f: &mut dyn FnMut(&Fact) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         if env != EnvId::ROOT {
-            for fact in self.envs.facts(env, atom.bit()) {
-                f(fact);
+            for fact in self.envs.facts(env, atom.bit()).take(max_facts) {
+                f(fact)?;
             }
         }
         match atom {
-            Atom::Var(var) => self.scope_facts[var as usize].iter().for_each(f),
-            Atom::QOffset => self.scope_facts[Var::QIdx as usize].iter().for_each(f),
-            Atom::Scalar(slot) => {
-                self.declared_facts(atom, self.declared[slot.index()], is_upper, f);
-            }
-            Atom::Dim(_) => {}
-            Atom::Expr(id) => self.definition_facts(id, is_upper, env, f),
+            Atom::Var(var) => self.scope_facts[var as usize].iter().try_for_each(f),
+            Atom::QOffset => self.scope_facts[Var::QIdx as usize].iter().try_for_each(f),
+            Atom::Scalar(slot) => self
+                .declared_fact(atom, slot, is_upper)
+                .iter()
+                .try_for_each(f),
+            Atom::Dim(_) => ControlFlow::Continue(()),
+            Atom::Expr(id) => self
+                .definition_facts(id, is_upper, env)
+                .iter()
+                .try_for_each(f),
         }
     }
 
@@ -236,137 +264,6 @@ impl Ranges<'_> {
                 }
             }
             Var::Score => {}
-        }
-    }
-
-    fn declared_facts(
-        &self,
-        atom: Atom,
-        (min, max): (Option<ExprId>, Option<ExprId>),
-        is_upper: bool,
-        f: &mut dyn FnMut(&Fact),
-    ) {
-        let own = Linear::atom(atom);
-        // A bound has no form yet while the arena is read for the first time.
-        let form =
-            |bound: Option<ExprId>| bound.and_then(|bound| self.forms[bound.index()].as_ref());
-        let fact = if is_upper {
-            form(max).and_then(|max| own.minus(max))
-        } else {
-            form(min).and_then(|min| min.minus(&own))
-        };
-        if let Some(fact) = fact {
-            f(&Fact::at_most_zero(fact));
-        }
-    }
-
-    /// What an atom is, in terms of its operands.
-    fn definition_facts(&self, id: ExprId, is_upper: bool, env: EnvId, f: &mut dyn FnMut(&Fact)) {
-        let own = Linear::atom(Atom::Expr(id));
-        // `own <= other + slack` for an upper bound, `other <= own + slack` for a lower one.
-        let mut bounded_by = |other: &Linear, slack: i128| {
-            let form = if is_upper {
-                own.minus(other)
-            } else {
-                other.minus(&own)
-            };
-            let form = form.and_then(|form| form.combine(1, &Linear::constant(slack), -1));
-            if let Some(form) = form {
-                f(&Fact::at_most_zero(form));
-            }
-        };
-        let range = |id: ExprId| match self.known(id, self.relevant(id, env)) {
-            Some(value) => value.int(),
-            None => self.root_int(id),
-        };
-        match self.rule.arena.expr(id) {
-            Expr::Load { buffer, .. } => {
-                self.declared_facts(Atom::Expr(id), self.declared[buffer.index()], is_upper, f);
-            }
-            Expr::Unary {
-                op: UnaryOp::Abs,
-                arg,
-            } if !is_upper => {
-                bounded_by(self.form(*arg), 0);
-                bounded_by(&self.form(*arg).negated(), 0);
-            }
-            Expr::Binary { op, lhs, rhs } => {
-                let (a, b) = (self.form(*lhs), self.form(*rhs));
-                match op {
-                    BinaryOp::Min if is_upper => {
-                        bounded_by(a, 0);
-                        bounded_by(b, 0);
-                    }
-                    BinaryOp::Max if !is_upper => {
-                        bounded_by(a, 0);
-                        bounded_by(b, 0);
-                    }
-                    BinaryOp::Div | BinaryOp::DivFloor | BinaryOp::DivEuclid | BinaryOp::Shr => {
-                        let dividend_is_positive = 0 <= range(*lhs).lo;
-                        if let Some((divisor, dividend, floors)) = self.constant_division(id) {
-                            let form = if is_upper {
-                                Linear::default()
-                                    .combine(1, &own, divisor)
-                                    .and_then(|form| form.minus(dividend))
-                            } else {
-                                dividend.combine(1, &own, -divisor)
-                            };
-                            let slack = if is_upper && (floors || dividend_is_positive) {
-                                0
-                            } else {
-                                divisor - 1
-                            };
-                            let form =
-                                form.and_then(|form| form.combine(1, &Linear::constant(slack), -1));
-                            if let Some(form) = form {
-                                f(&Fact::at_most_zero(form));
-                            }
-                        } else if is_upper
-                            && dividend_is_positive
-                            && (*op == BinaryOp::Shr || 1 <= range(*rhs).lo)
-                        {
-                            bounded_by(a, 0);
-                        }
-                    }
-                    BinaryOp::Rem | BinaryOp::RemFloor | BinaryOp::RemEuclid if is_upper => {
-                        if 1 <= range(*rhs).lo {
-                            bounded_by(b, -1);
-                        }
-                        if 0 <= range(*lhs).lo {
-                            bounded_by(a, 0);
-                        }
-                    }
-                    BinaryOp::BitAnd if is_upper => {
-                        if 0 <= range(*lhs).lo {
-                            bounded_by(a, 0);
-                        }
-                        if 0 <= range(*rhs).lo {
-                            bounded_by(b, 0);
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            Expr::Clamp { arg, lo, hi } => {
-                bounded_by(self.form(if is_upper { *hi } else { *lo }), 0);
-                let arg_form = self.form(*arg);
-                let is_past = if is_upper {
-                    range(*lo).hi <= range(*arg).lo
-                } else {
-                    range(*arg).hi <= range(*hi).lo
-                };
-                if is_past {
-                    bounded_by(arg_form, 0);
-                }
-            }
-            Expr::Const(_)
-            | Expr::Var(_)
-            | Expr::Scalar(_)
-            | Expr::Dim(_)
-            | Expr::Unary { .. }
-            | Expr::Cast { .. }
-            | Expr::Select { .. }
-            | Expr::Then { .. } => {}
         }
     }
 }
