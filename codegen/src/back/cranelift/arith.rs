@@ -185,15 +185,10 @@ impl Emitter<'_, '_> {
             BinaryOp::Ne => self.icmp(IntCC::NotEqual, a, b),
             BinaryOp::Lt => self.icmp(less, a, b),
             BinaryOp::Gt => self.icmp(less, b, a),
-            // One comparison and one inversion, which often folds into an `andnot`.
-            BinaryOp::Le => {
-                let greater = self.icmp(less, b, a);
-                self.not_bool(greater)
-            }
-            BinaryOp::Ge => {
-                let smaller = self.icmp(less, a, b);
-                self.not_bool(smaller)
-            }
+            BinaryOp::Le if ty == Ty::U32 => self.icmp(IntCC::UnsignedLessThanOrEqual, a, b),
+            BinaryOp::Le => self.icmp(IntCC::SignedLessThanOrEqual, a, b),
+            BinaryOp::Ge if ty == Ty::U32 => self.icmp(IntCC::UnsignedGreaterThanOrEqual, a, b),
+            BinaryOp::Ge => self.icmp(IntCC::SignedGreaterThanOrEqual, a, b),
             BinaryOp::Div
             | BinaryOp::Rem
             | BinaryOp::DivFloor
