@@ -11,7 +11,7 @@ use crate::jit::{BoundEvaluator, CompiledRule};
 
 const TYPES: [Ty; 5] = [Ty::Bool, Ty::I32, Ty::I64, Ty::U32, Ty::F32];
 
-const BINARY: [BinaryOp; 30] = [
+pub(super) const BINARY: [BinaryOp; 30] = [
     BinaryOp::Add,
     BinaryOp::Sub,
     BinaryOp::Mul,
