@@ -94,6 +94,7 @@ fn rules() -> Vec<(&'static str, Prepared)> {
     let score = r.arena.var(Var::Score);
     let root = r.op(BinaryOp::Add, score, bias);
     rules.push(("alibi", r.finish(root)));
+    rules.push(("a hundred offsets", offsets()));
     let mut r = Builder::default();
     let cap = r.constant(Const::F32(30.0));
     let score = r.arena.var(Var::Score);
@@ -163,6 +164,18 @@ fn neighbourhood() -> Prepared {
     };
     let (rows, columns) = (near(BinaryOp::Div), near(BinaryOp::Rem));
     let root = r.op(BinaryOp::And, rows, columns);
+    r.finish(root)
+}
+
+fn offsets() -> Prepared {
+    let mut r = Builder::default();
+    let mut root = r.op(BinaryOp::Le, r.kv, r.q);
+    let distance = r.op(BinaryOp::Sub, r.q, r.kv);
+    for offset in 0..100 {
+        let offset = r.constant(Const::I32(offset * offset));
+        let hit = r.op(BinaryOp::Eq, distance, offset);
+        root = r.op(BinaryOp::Or, root, hit);
+    }
     r.finish(root)
 }
 

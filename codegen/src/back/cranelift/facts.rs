@@ -211,9 +211,7 @@ fn key_steps(arena: &Arena, level: &[Level]) -> Vec<Option<i64>> {
     let mut steps: Vec<Option<i64>> = Vec::with_capacity(arena.len());
     for id in arena.ids() {
         let at = |id: ExprId| steps[id.index()];
-        let step = if !level[id.index()].varies() {
-            Some(0)
-        } else {
+        let step = if level[id.index()].varies() {
             match arena.expr(id) {
                 Expr::Var(Var::KvIdx) => Some(1),
                 Expr::Binary {
@@ -244,6 +242,8 @@ fn key_steps(arena: &Arena, level: &[Level]) -> Vec<Option<i64>> {
                 | Expr::Cast { .. }
                 | Expr::Select { .. } => None,
             }
+        } else {
+            Some(0)
         };
         steps.push(step.filter(|_| arena.ty(id).is_int()));
     }

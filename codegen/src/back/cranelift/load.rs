@@ -8,7 +8,7 @@ use cranelift_codegen::ir::types::{F32, F32X4, F64, F64X2, I8X16, I16X8, I32, I3
 use cranelift_codegen::ir::{InstBuilder, Value};
 use maskwright_dsl::ir::{CaptureId, Elem, Expr, ExprId, Ty};
 
-use super::emit::{Emitter, Lanes};
+use super::emit::{Emitter, Lanes, memory};
 use super::facts::Access;
 use super::layout::{AxisSlots, unit_stride};
 
@@ -117,7 +117,7 @@ impl<'a> Emitter<'a, '_> {
 
     /// An element as it is widened by the load itself: bits, bytes and halves in 32 bits.
     fn load_raw(&mut self, buffer: CaptureId, at: Value) -> Value {
-        let flags = self.memory();
+        let flags = memory();
         match self.elem(buffer) {
             Elem::Bits => {
                 let address = self.layout.buffer(buffer).address;
@@ -220,7 +220,7 @@ impl<'a> Emitter<'a, '_> {
     }
 
     fn load_neighbours(&mut self, buffer: CaptureId, start: Value, at: i32) -> Lanes {
-        let flags = self.memory();
+        let flags = memory();
         Lanes::Four(match self.elem(buffer) {
             Elem::Bits => self.load_bits(buffer, start, at),
             elem @ (Elem::Bool | Elem::U8 | Elem::I8) => {
@@ -265,7 +265,7 @@ impl<'a> Emitter<'a, '_> {
 
     /// Four bits from position `start + at`: the bytes of the first and of the last hold them all, and exist.
     fn load_bits(&mut self, buffer: CaptureId, start: Value, at: i32) -> Value {
-        let flags = self.memory();
+        let flags = memory();
         let address = self.layout.buffer(buffer).address;
         let bytes = self.arg(I64, address);
         let first = self.builder.ins().iadd_imm_s(start, i64::from(at));

@@ -250,11 +250,10 @@ impl Emitter<'_, '_> {
 
     fn cast_lanes(&mut self, from: Ty, to: Ty, lanes: Lanes) -> Lanes {
         match (from, to) {
-            (Ty::Bool, Ty::Bool)
-            | (Ty::F32, Ty::F32 | Ty::Bool)
+            (_, Ty::Bool)
+            | (Ty::F32, Ty::F32)
             | (Ty::I64, Ty::I64)
-            | (Ty::I32 | Ty::U32, Ty::I32 | Ty::U32)
-            | (Ty::I32 | Ty::U32 | Ty::I64, Ty::Bool) => lanes,
+            | (Ty::I32 | Ty::U32, Ty::I32 | Ty::U32) => lanes,
             (Ty::Bool, Ty::I32 | Ty::U32) => Lanes::Four(self.ushr(lanes.four(), 31)),
             (Ty::Bool, Ty::I64) => {
                 let wide = self.widen_mask(lanes).pair();

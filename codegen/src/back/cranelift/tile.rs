@@ -17,7 +17,7 @@ use cranelift_codegen::ir::types::{F32, F32X4, I8X16, I32, I32X4, I64};
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use maskwright_dsl::ir::{Expr, ExprId, RuleKind, Var};
 
-use super::emit::{Emitter, Lanes};
+use super::emit::{Emitter, Lanes, memory};
 use super::facts::{Access, Level, lane_call};
 
 /// Parameters of a lowered function, in order.
@@ -304,7 +304,7 @@ impl Emitter<'_, '_> {
         match self.rule.kind {
             RuleKind::Mask => self.store_bits(key, out),
             RuleKind::Score => {
-                let flags = self.memory();
+                let flags = memory();
                 for group in 0..self.groups.len() {
                     let value = self.lanes(group, self.rule.root).four();
                     let at = group as i32 * 16;
@@ -322,7 +322,7 @@ impl Emitter<'_, '_> {
                 Lanes::Four(self.builder.ins().iadd(first, offsets))
             }
             Var::Score => {
-                let flags = self.memory();
+                let flags = memory();
                 let at = group as i32 * 16;
                 Lanes::Four(self.builder.ins().load(F32X4, flags, scores, at))
             }
@@ -339,7 +339,7 @@ impl Emitter<'_, '_> {
             .collect();
         let bytes = self.ushr(key, 3);
         let address = self.builder.ins().iadd(out, bytes);
-        let flags = self.memory();
+        let flags = memory();
         let mut words = Vec::new();
         for four in masks.chunks(4) {
             let halves: Vec<Value> = four
@@ -393,7 +393,7 @@ impl Emitter<'_, '_> {
         let kv = self.builder.ins().iadd(params.kv0, at_32);
         self.start_cell(kv);
         let score = self.score_address(out, at);
-        let flags = self.memory();
+        let flags = memory();
         if self.rule.kind == RuleKind::Score {
             let value = self.builder.ins().load(F32, flags, score, 0);
             self.set_var(Var::Score, value);
