@@ -225,6 +225,22 @@ impl BoundEvaluator {
     }
 }
 
+impl maskwright_dsl::block_mask::MaskEvaluator for BoundEvaluator {
+    fn tile(
+        &self,
+        b: u32,
+        h: u32,
+        q0: i64,
+        n_q: usize,
+        kv0: i64,
+        n_kv: usize,
+        bits: &mut [u64],
+        words_per_row: usize,
+    ) {
+        self.mask_tile(b, h, q0, n_q, kv0, n_kv, bits, words_per_row);
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Tile {
     b: i32,
