@@ -12,3 +12,4 @@ pub mod eval;
 pub mod ir;
 pub mod math;
 pub mod pipeline;
+pub mod text;
