@@ -212,9 +212,9 @@ impl Lowering<'_> {
         let ParamTy::Const(ty) = param.ty else {
             return;
         };
-        let (lo, hi) = self.bounds(range, Some(ty));
+        let bounds = self.bounds(range, Some(ty));
         let meaning = self.resolve(&param.name.text, param.name.loc);
-        if let (Some(Meaning::Value(value)), Some(lo), Some(hi)) = (meaning, lo, hi)
+        if let (Some(Meaning::Value(value)), Some((lo, hi, _))) = (meaning, bounds)
             && let Some(value) = self.known_int(value)
             && !(lo..hi).contains(&value)
             && !self.checking()

@@ -9,22 +9,20 @@ use super::{Lowering, Val};
 const MAX_ITERATIONS: i64 = 1 << 16;
 
 impl Lowering<'_> {
-    /// The first and one past the last value of a constant range.
-    pub(super) fn bounds(
-        &mut self,
-        range: &Range,
-        expected: Option<Ty>,
-    ) -> (Option<i64>, Option<i64>) {
-        let outer = self.constant_context;
-        self.constant_context = true;
+    /// The first and one past the last value of a constant range, and the type of its values.
+    pub(super) fn bounds(&mut self, range: &Range, expected: Option<Ty>) -> Option<(i64, i64, Ty)> {
+        let outer = std::mem::replace(&mut self.constant_context, true);
         let (lo, hi) = self.pair(&range.lo, &range.hi, expected);
         self.constant_context = outer;
+        let ty = self.ty(lo);
+        let hi = match ty {
+            Some(ty) => self.expect_ty(hi, ty, range.hi.loc, "as the other bound"),
+            None => hi,
+        };
         let lo = self.bound(lo, range.lo.loc);
         let hi = self.bound(hi, range.hi.loc);
-        (
-            lo,
-            hi.map(|hi| hi.saturating_add(i64::from(range.inclusive))),
-        )
+        let hi = hi?.saturating_add(i64::from(range.inclusive));
+        Some((lo?, hi, ty?))
     }
 
     fn bound(&mut self, value: Val, loc: Loc) -> Option<i64> {
@@ -89,9 +87,7 @@ impl Lowering<'_> {
 
     /// The values of a loop index, or a fault.
     pub(super) fn iterations(&mut self, range: &Range) -> Option<(i64, i64, Ty)> {
-        let expected = Some(Ty::I32);
-        let (lo, hi) = self.bounds(range, expected);
-        let (lo, hi) = (lo?, hi?);
+        let (lo, hi, ty) = self.bounds(range, Some(Ty::I32))?;
         if MAX_ITERATIONS < hi.saturating_sub(lo) {
             self.fault_help(
                 "too-large",
@@ -104,18 +100,12 @@ impl Lowering<'_> {
             );
             return None;
         }
-        let fits = |v: i64| i32::try_from(v).is_ok();
-        let ty = if fits(lo) && fits(hi) {
-            Ty::I32
-        } else {
-            Ty::I64
-        };
         Some((lo, hi.max(lo), ty))
     }
 
     /// Binds a loop index.
     pub(super) fn bind_index(&mut self, var: &Name, value: i64, ty: Ty) {
-        let value = Const::from_int(ty, value).expect("the type was chosen to hold every value");
+        let value = Const::from_int(ty, value).expect("a value between two of its type has it too");
         let value = self.constant(value, var.loc);
         self.put_in_scope(&var.text, value);
     }

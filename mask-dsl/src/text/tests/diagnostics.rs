@@ -331,6 +331,13 @@ fn statements_out_of_place() {
         ],
     );
     check(
+        "= any(i in 0..4i64, q == i) || all(i in 0i64..4u32, true)",
+        &[
+            "`==` takes two values of one type, found `i32` and `i64`; write `q as i64`",
+            "expected `i64` as the other bound, found `u32`; write `4u32 as i64`",
+        ],
+    );
+    check(
         "= any(i in 0..1000000, q == i)",
         &[
             "expected at most 65536 repetitions, found 1000000; loops are unrolled; capture a buffer with what the loop computes",

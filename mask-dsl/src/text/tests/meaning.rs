@@ -139,6 +139,12 @@ fn reductions() {
         "mask m() = (0..2).all(|i| (kv + q) % (i + 2) == 0)",
     );
     check_score("sum(i in 0..4, i * q) as f32", (2, 0), "12.0");
+    check_score(
+        "sum(i in 0u32..4, i.wrapping_mul(q as u32)) as f32",
+        (2, 0),
+        "12.0",
+    );
+    check_score("sum(i in 2..=i32::MIN + 1, 1) as f32", (2, 0), "0.0");
     check_score("sum(i in 0..4, i as f32 * 0.5)", (2, 0), "3.0");
     check_score("(0..4).map(|i| i as f32).sum::<f32>()", (2, 0), "6.0");
     check_score("sum::<f32>(i in 4..4, i as f32) + 1.0", (2, 0), "1.0");

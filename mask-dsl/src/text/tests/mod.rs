@@ -2,6 +2,7 @@
 
 mod diagnostics;
 mod meaning;
+mod published;
 mod robustness;
 mod round_trip;
 

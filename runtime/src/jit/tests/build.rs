@@ -247,7 +247,7 @@ fn score_at(at: usize) -> f32 {
         29 => f32::MAX,
         _ => {
             let hash = (at as u32).wrapping_mul(2_654_435_761) >> 8;
-            (hash as f32 / 65536.0 - 128.0) * if at % 2 == 0 { 1.0 } else { 0.01 }
+            (hash as f32 / 65536.0 - 128.0) * if at.is_multiple_of(2) { 1.0 } else { 0.01 }
         }
     }
 }
