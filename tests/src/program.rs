@@ -105,11 +105,8 @@ impl Program {
     /// What the rule is prepared for: this one call.
     pub fn scope(&self) -> Scope {
         let [batch, num_q_heads, q_len, kv_len] = self.case.size;
-        Scope {
-            bucket: Bucket::single(u64::from(q_len), u64::from(kv_len), 0),
-            batch,
-            num_q_heads,
-        }
+        let bucket = Bucket::single(u64::from(q_len), u64::from(kv_len), 0);
+        Scope::new(bucket, batch, num_q_heads)
     }
 
     /// The rule, proved and simplified for this call.

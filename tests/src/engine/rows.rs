@@ -2,7 +2,7 @@
 
 use maskwright_dsl::bind::BoundRule;
 use maskwright_dsl::dense::{DenseShape, summarize};
-use maskwright_dsl::eval::RowEvaluator;
+use maskwright_dsl::eval::{EvalError, RowEvaluator};
 use maskwright_dsl::ir::Rule;
 
 use super::{Engine, NoOutcome, Outcome, collect_planes, collect_scores, kind};
@@ -39,28 +39,49 @@ impl Engine for SimplifiedRows {
 
     fn run(&self, program: &Program) -> Result<Outcome, NoOutcome> {
         let prepared = program.prepare().map_err(NoOutcome::Fault)?;
-        run(program, prepared.original(), prepared.rule())
+        let outcome = run(program, prepared.original(), prepared.rule())?;
+        if let (Outcome::Scores(scores), Some(mask)) = (&outcome, prepared.derived_mask()) {
+            check_derived_mask(program, mask, scores)?;
+        }
+        Ok(outcome)
+    }
+}
+
+/// Where the mask that was derived of a score rule has no cell, the score must be `-inf`.
+fn check_derived_mask(program: &Program, mask: &Rule, scores: &[f32]) -> Result<(), NoOutcome> {
+    let cells = mask_cells(program, &program.bound, mask)
+        .map_err(|error| NoOutcome::Fault(format!("derived mask: {error}")))?;
+    let mut lost = cells.iter().zip(scores).filter(|(cell, _)| !**cell);
+    match lost.find(|(_, score)| **score != f32::NEG_INFINITY) {
+        Some((_, score)) => Err(NoOutcome::Fault(format!(
+            "the derived mask leaves out a cell whose score is {score}"
+        ))),
+        None => Ok(()),
     }
 }
 
 fn run(program: &Program, bound: &BoundRule, rule: &Rule) -> Result<Outcome, NoOutcome> {
-    let sizes = program.case.sizes();
-    let mut evaluator = RowEvaluator::new(rule, bound.bindings(), sizes);
+    let mut evaluator = RowEvaluator::new(rule, bound.bindings(), program.case.sizes());
     let outcome = match kind(program) {
-        Kind::Mask => collect_planes(program, |b, h, bits, words| {
-            for (q, row) in bits.chunks_mut(words).enumerate() {
-                let n = sizes.kv_len as usize;
-                evaluator.mask_row(b as i32, h as i32, q as i32, 0, n, row)?;
-            }
-            Ok(())
-        })
-        .map(Outcome::Mask),
+        Kind::Mask => mask_cells(program, bound, rule).map(Outcome::Mask),
         Kind::Score => collect_scores(program, |b, h, q, scores| {
             evaluator.score_row(b as i32, h as i32, q as i32, 0, scores)
         })
         .map(Outcome::Scores),
     };
-    outcome.map_err(|error: maskwright_dsl::eval::EvalError| NoOutcome::Fault(error.to_string()))
+    outcome.map_err(|error| NoOutcome::Fault(error.to_string()))
+}
+
+fn mask_cells(program: &Program, bound: &BoundRule, rule: &Rule) -> Result<Vec<bool>, EvalError> {
+    let sizes = program.case.sizes();
+    let mut evaluator = RowEvaluator::new(rule, bound.bindings(), sizes);
+    collect_planes(program, |b, h, bits, words| {
+        for (q, row) in bits.chunks_mut(words).enumerate() {
+            let n = sizes.kv_len as usize;
+            evaluator.mask_row(b as i32, h as i32, q as i32, 0, n, row)?;
+        }
+        Ok(())
+    })
 }
 
 /// The summary that the product reports of a mask must be that of its cells.
