@@ -1,0 +1,3 @@
+//! The integration tests of Maskwright.
+
+mod corpus;
