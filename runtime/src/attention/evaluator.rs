@@ -159,11 +159,11 @@ impl Part {
                     .expect("the code is that of the rule, and the sizes are of its scope"),
             ),
             Code::Interpreted => match prepared.rule().kind {
-                RuleKind::Mask => Run::Mask(RowMask::new(
+                RuleKind::Mask => Run::Mask(Box::new(RowMask::new(
                     Arc::clone(prepared.rule()),
                     prepared.bindings().clone(),
                     sizes,
-                )),
+                ))),
                 RuleKind::Score => Run::Score,
             },
         };
@@ -209,7 +209,7 @@ pub struct RuleEvaluator {
 enum Run {
     #[cfg(feature = "cranelift")]
     Compiled(BoundEvaluator),
-    Mask(RowMask),
+    Mask(Box<RowMask>),
     Score,
 }
 

@@ -55,6 +55,10 @@ pub struct LaunchRecord {
     pub seconds: f64,
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands fields over by reference"
+)]
 fn dtype_name<S: serde::Serializer>(dtype: &Dtype, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(dtype.name())
 }

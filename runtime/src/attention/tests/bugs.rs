@@ -11,7 +11,7 @@ use maskwright_dsl::ir::{BinaryOp, Var};
 use super::build::{Build, Dims, brains, causal, close, softcap};
 use crate::attention::{ForwardOptions, Kernel, Rules, TensorRef, Tiles, attention};
 
-/// PyTorch 172225: a block mask with another batch or head count reads out of range.
+/// `PyTorch`: a block mask with another batch or head count reads out of range.
 #[test]
 fn a_mask_of_another_batch_is_refused_and_a_single_one_serves_all() {
     let block = BlockSize::default();
@@ -39,7 +39,7 @@ fn a_mask_of_another_batch_is_refused_and_a_single_one_serves_all() {
     }
 }
 
-/// PyTorch 163314: decoding with a slice of a block mask loses the rule, and broadcast heads.
+/// `PyTorch`: decoding with a slice of a block mask loses the rule, and broadcast heads.
 #[test]
 fn decoding_with_a_sliced_mask_keeps_the_rule() {
     let whole = |heads: usize| Dims::new(4, heads, 512, 512).scope(Bucket::single(512, 512, 0));
@@ -102,7 +102,7 @@ fn decoding_with_a_sliced_mask_keeps_the_rule() {
     assert!(done.lse.iter().all(|lse| (lse - 301_f32.ln()).abs() < 1e-5));
 }
 
-/// PyTorch 188322: sparsity that lives in the lists alone is ignored, since the rule allows all.
+/// `PyTorch`: sparsity that lives in the lists alone is ignored, since the rule allows all.
 #[test]
 fn lists_are_the_law_whatever_the_rule_allows() {
     let row = |full: [u32; 2]| ListRow {
@@ -142,7 +142,7 @@ fn lists_are_the_law_whatever_the_rule_allows() {
     assert!(done.lse.iter().all(|lse| (lse - 128_f32.ln()).abs() < 1e-5));
 }
 
-/// `transformers` 25284: rows that are all padding become NaN.
+/// `transformers`: rows that are all padding become NaN.
 #[test]
 fn rows_of_padding_are_zero() {
     let mut rule = Build::default();
@@ -165,7 +165,7 @@ fn rows_of_padding_are_zero() {
     assert_eq!(mask.allowed_cells(&cells), Ok(28 + 6));
 }
 
-/// cubecl 1070: a comparison that ignores positions where one side is NaN.
+/// `cubecl`: a comparison that ignores positions where one side is NaN.
 #[test]
 fn a_comparison_sees_nan_on_either_side() {
     assert!(!close(f64::NAN, 0.0, 1.0));
@@ -182,7 +182,7 @@ fn a_comparison_sees_nan_on_either_side() {
     assert_eq!(expected.out[5 * 16..], [0.0; 16]);
 }
 
-/// onnx 7865: the mask is added before the soft cap, which lets masked cells in again.
+/// ONNX: the mask is added before the soft cap, which lets masked cells in again.
 #[test]
 fn a_soft_cap_comes_before_the_mask() {
     let (zeros, values) = (vec![0.0_f32; 2], vec![0.0_f32, 1.0]);
@@ -199,7 +199,7 @@ fn a_soft_cap_comes_before_the_mask() {
     assert_eq!(done.out.to_f32_vec(), [0.0, 0.5]);
 }
 
-/// candle 3582: equal rows of a batch give different results.
+/// candle: equal rows of a batch give different results.
 #[test]
 fn equal_batch_entries_give_equal_rows() {
     let mut inputs = Dims::new(2, 1, 5, 5).inputs();

@@ -75,8 +75,8 @@ fn one_mask_serves_every_call_of_its_bucket() {
         let dims = Dims::new(1, 2, q_len, kv_len);
         for block_mask in [Some(&mask), None] {
             let options = ForwardOptions {
-                block_mask,
                 q_offset,
+                block_mask,
                 ..ForwardOptions::default()
             };
             check(&dims.inputs(), &kernel, &options);
