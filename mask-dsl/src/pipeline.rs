@@ -157,6 +157,20 @@ pub fn prepare(bound: &BoundRule, scope: &Scope) -> Result<Prepared, Diagnostics
     })
 }
 
+/// A rule as it stands, with nothing proved: for tests of code generators, at values no valid rule could give.
+#[cfg(feature = "unchecked-prepare")]
+pub fn prepare_unchecked(bound: &BoundRule, scope: &Scope) -> Prepared {
+    Prepared {
+        original: bound.clone(),
+        rule: Arc::clone(bound.rule()),
+        scope: scope.clone(),
+        reads: reads(bound.rule()),
+        assumptions: Assumptions::none(bound.rule()),
+        preconditions: Vec::new(),
+        derived_mask: None,
+    }
+}
+
 /// Dimension names whose value is not the extent that binding would find.
 fn dims_set_by_hand(bound: &BoundRule) -> Vec<(&str, i32)> {
     let rule = bound.rule();

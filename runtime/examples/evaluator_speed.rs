@@ -276,16 +276,7 @@ impl Builder {
         };
         let bound = BoundRule::new(Arc::new(rule), self.values, &[]).expect("the captures fit");
         let len = LEN as u64;
-        let scope = Scope {
-            bucket: Bucket {
-                q_len: len..=len,
-                kv_len: len..=len,
-                relation: Relation::Equal,
-                q_offset: 0..=0,
-            },
-            batch: 1,
-            num_q_heads: 1,
-        };
+        let scope = Scope::new(Bucket::self_attention(len..=len), 1, 1);
         prepare(&bound, &scope).expect("the rule is valid")
     }
 }
