@@ -1,5 +1,7 @@
 //! Public bug reports against other systems, as small inputs with the right behaviour.
 
+mod attention;
+
 use std::sync::Arc;
 
 use maskwright::jit::{BoundEvaluator, CompiledRule};

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maskwright_tests::case::{Case, Kind, RuleFile, corpus};
 use maskwright_tests::engine::{
-    BlockMasks, Compiled, Engine, NoOutcome, Rows, ScalarInterpreter, SimplifiedRows, check,
+    AttentionEngine, BlockMasks, Compiled, Engine, NoOutcome, Rows, ScalarInterpreter,
+    SimplifiedRows, check,
 };
 use maskwright_tests::program::{Form, Program};
 
@@ -112,4 +113,9 @@ fn compiled_evaluator() {
 #[test]
 fn block_masks() {
     run(&BlockMasks, |file, _| file.kind == Kind::Score);
+}
+
+#[test]
+fn attention() {
+    run(&AttentionEngine, |_, case| !AttentionEngine::takes(case));
 }
