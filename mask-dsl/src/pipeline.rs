@@ -8,7 +8,7 @@ pub use crate::analysis::dependence::Reads;
 use crate::analysis::dependence::reads;
 use crate::analysis::derive::derived_mask;
 use crate::analysis::range::{Assumptions, Ranges};
-use crate::bind::{BindError, BoundRule};
+use crate::bind::{BindError, BoundRule, MaskRule};
 use crate::bucket::Bucket;
 use crate::capture::{Bindings, CaptureValue};
 use crate::diagnostic::{Diagnostic, Diagnostics};
@@ -88,6 +88,12 @@ impl Prepared {
     /// Its captures have the slots of the original. `None` if no cell is left out, and for a mask.
     pub fn derived_mask(&self) -> Option<&Arc<Rule>> {
         self.derived_mask.as_ref()
+    }
+
+    /// [`Prepared::derived_mask`] with the captured values: what joins the mask of a call.
+    pub fn derived_mask_rule(&self) -> Option<MaskRule> {
+        let mask = self.original.with_rule(Arc::clone(self.derived_mask()?));
+        Some(MaskRule::new(mask).expect("what is derived from a score is a mask"))
     }
 
     /// The same code with other captured values: nothing is analysed again, every precondition is checked.

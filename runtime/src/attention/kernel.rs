@@ -61,7 +61,7 @@ impl Kernel {
         let score = score
             .map(|rule| Part::new(rule.bound(), scope, engine))
             .transpose()?;
-        let mask = effective_mask(rules);
+        let mask = effective_mask(rules, score.as_ref());
         let mask = mask
             .map(|rule| Part::new(rule.bound(), scope, engine))
             .transpose()?;
@@ -92,7 +92,7 @@ impl Kernel {
         };
         let score = rules.score.as_ref().map(ScoreRule::bound);
         let score = rebind(&self.score, "score rule", score)?;
-        let mask = effective_mask(rules);
+        let mask = effective_mask(rules, score.as_ref());
         let mask = rebind(&self.mask, "mask", mask.as_ref().map(MaskRule::bound))?;
         Ok(Self {
             rules: rules.clone(),
@@ -329,9 +329,13 @@ impl Kernel {
     }
 }
 
-/// The mask that attention applies.
-fn effective_mask(rules: &Rules) -> Option<MaskRule> {
-    rules.mask.clone()
+/// The mask that attention applies: that of the call, and what the score rule sends to −∞ whatever the score is.
+fn effective_mask(rules: &Rules, score: Option<&Part>) -> Option<MaskRule> {
+    let derived = score.and_then(|score| score.prepared().derived_mask_rule());
+    match (rules.mask.clone(), derived) {
+        (Some(mask), Some(derived)) => Some(mask & derived),
+        (mask, derived) => mask.or(derived),
+    }
 }
 
 fn evaluator(

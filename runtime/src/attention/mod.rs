@@ -132,11 +132,11 @@ fn scope_of(call: &Call<'_>) -> Scope {
     let Origin { b, h, kv } = call.origin;
     let shape = call.shape;
     let kv_len = shape.kv_len.saturating_add_signed(kv.max(0));
-    Scope {
-        bucket: Bucket::single(shape.q_len, kv_len, shape.q_offset),
-        batch: b.saturating_add(shape.batch.max(1)),
-        num_q_heads: h.saturating_add(shape.heads.max(1)),
-    }
+    Scope::new(
+        Bucket::single(shape.q_len, kv_len, shape.q_offset),
+        b.saturating_add(shape.batch.max(1)),
+        h.saturating_add(shape.heads.max(1)),
+    )
 }
 
 #[cfg(test)]

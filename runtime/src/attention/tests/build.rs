@@ -263,11 +263,7 @@ impl Dims {
     }
 
     pub(super) fn scope(&self, bucket: Bucket) -> Scope {
-        Scope {
-            bucket,
-            batch: self.batch as u32,
-            num_q_heads: self.heads as u32,
-        }
+        Scope::new(bucket, self.batch as u32, self.heads as u32)
     }
 }
 
