@@ -1,6 +1,7 @@
 //! Expected results, and how what an engine computed is compared with them.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -171,7 +172,7 @@ pub fn check_mask(case: &Case, cells: &[bool]) -> Result<(), String> {
         expected.packbits_sha256.clone(),
         packbits_sha256(cells),
     );
-    result(faults)
+    result(&faults)
 }
 
 /// Checks the classes of blocks.
@@ -185,13 +186,17 @@ pub fn check_blocks(case: &Case, found: &[Blocks]) -> Result<(), String> {
     let mut faults = Vec::new();
     for blocks in found {
         let size = blocks.size.to_string();
-        let count = |class| blocks.classes.iter().filter(|c| **c == class).count();
+        let mut counts = [0; 3];
+        for class in &blocks.classes {
+            counts[usize::from(*class)] += 1;
+        }
+        let [empty, partial, full] = counts;
         let found = BlocksExpected {
             grid: blocks.grid,
-            full: count(2),
-            partial: count(1),
-            empty: count(0),
-            sha256: hex(&blocks.classes),
+            full,
+            partial,
+            empty,
+            sha256: sha256(&blocks.classes),
         };
         match expected.blocks.get(&size) {
             Some(expected) if *expected == found => {}
@@ -206,7 +211,7 @@ pub fn check_blocks(case: &Case, found: &[Blocks]) -> Result<(), String> {
     if found.len() != expected.blocks.len() {
         faults.push(differs("block sizes", expected.blocks.len(), found.len()));
     }
-    result(faults)
+    result(&faults)
 }
 
 /// Checks the output of a score rule.
@@ -256,7 +261,7 @@ pub fn check_scores(case: &Case, scores: &[f32]) -> Result<(), String> {
             }
         }
     }
-    result(faults)
+    result(&faults)
 }
 
 /// Checks weights against the softmax of scores in f64, masked cells being `-inf`.
@@ -290,7 +295,7 @@ pub fn check_attention(kv_len: usize, scores: &[f32], found: &Attention) -> Resu
             check_close(&what, expected, *weight, &mut faults);
         }
     }
-    result(faults)
+    result(&faults)
 }
 
 /// The logarithm of the sum of exponentials, `-inf` where every score is.
@@ -324,14 +329,15 @@ fn differs(what: &str, expected: impl std::fmt::Display, found: impl std::fmt::D
 }
 
 /// The faults, the first ones in full.
-fn result(faults: Vec<String>) -> Result<(), String> {
+fn result(faults: &[String]) -> Result<(), String> {
     const SHOWN: usize = 4;
     if faults.is_empty() {
         return Ok(());
     }
     let mut text = faults[..faults.len().min(SHOWN)].join("\n    ");
     if SHOWN < faults.len() {
-        text += &format!("\n    and {} more", faults.len() - SHOWN);
+        let more = faults.len() - SHOWN;
+        write!(text, "\n    and {more} more").expect("a string takes any text");
     }
     Err(text)
 }
@@ -354,12 +360,21 @@ pub fn packbits_sha256(cells: &[bool]) -> String {
         bits.fold(0, |byte, (i, on)| byte | u8::from(*on) << (7 - i))
     };
     let bytes: Vec<u8> = cells.chunks(8).map(pack).collect();
-    hex(&bytes)
+    sha256(&bytes)
 }
 
-fn hex(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+/// SHA-256 of bytes, in hexadecimal digits.
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("a string takes any text");
+    }
+    text
 }
 
 #[cfg(test)]
@@ -393,7 +408,7 @@ mod tests {
     #[test]
     fn cells_are_packed_with_the_first_one_most_significant() {
         let cells = [true, false, false, true, true, false, true, true, true];
-        assert_eq!(packbits_sha256(&cells), hex(&[0b1001_1011, 0b1000_0000]));
+        assert_eq!(packbits_sha256(&cells), sha256(&[0b1001_1011, 0b1000_0000]));
         assert_eq!(draw(&cells, 3), "100\n110\n111");
     }
 }

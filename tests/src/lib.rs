@@ -5,6 +5,7 @@
 //! way, and [`expect`] compares.
 
 pub mod case;
+pub mod direct;
 pub mod engine;
 pub mod expect;
 pub mod program;

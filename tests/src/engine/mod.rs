@@ -1,10 +1,12 @@
 //! The engines: each computes a case its own way.
 
+mod attention;
 mod blocks;
 mod compiled;
 mod rows;
 mod scalar;
 
+pub use attention::{AttentionEngine, unit_matrix};
 pub use blocks::BlockMasks;
 pub use compiled::Compiled;
 pub use rows::{Rows, SimplifiedRows};

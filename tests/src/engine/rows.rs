@@ -97,11 +97,7 @@ fn check_summary(program: &Program, cells: &[bool]) -> Result<(), NoOutcome> {
     let rule = program.bound.rule();
     let summary = summarize(rule, program.bound.bindings(), program.case.sizes(), &shape)
         .map_err(|error| NoOutcome::Fault(error.to_string()))?;
-    let hash: String = summary
-        .packbits_sha256
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash = expect::hex(&summary.packbits_sha256);
     let allowed = cells.iter().filter(|cell| **cell).count() as u64;
     if hash != expect::packbits_sha256(cells) || summary.allowed != allowed {
         return Err(NoOutcome::Fault(
