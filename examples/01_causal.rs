@@ -21,18 +21,34 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let prepared = maskwright::prepare(rule.bound(), &scope)?;
     let (mask, stats) = BlockMask::build(&prepared, BlockSize { q: 64, kv: 64 })?;
     println!("{}", mask.draw(0, 0, DrawOptions::default()));
-    println!("{} blocks proved, {} cells evaluated", stats.blocks_proved, stats.cells_evaluated);
+    println!(
+        "{} blocks proved, {} cells evaluated",
+        stats.blocks_proved, stats.cells_evaluated
+    );
 
     // Attention over [B, H, L, D] tensors, here 1 × 2 × 512 × 32.
     let (heads, len, dim) = (2, 512, 32);
-    let values: Vec<f32> = (0..heads * len * dim).map(|i| ((i * 37 % 101) as f32 - 50.0) / 50.0).collect();
+    let values: Vec<f32> = (0..heads * len * dim)
+        .map(|i| ((i * 37 % 101) as f32 - 50.0) / 50.0)
+        .collect();
     let tensor = TensorRef::contiguous(ElementsRef::F32(&values), [1, heads, len, dim])?;
-    let result = attention(tensor, tensor, tensor, &Rules::mask(rule), &ForwardOptions::default())?;
+    let result = attention(
+        tensor,
+        tensor,
+        tensor,
+        &Rules::mask(rule),
+        &ForwardOptions::default(),
+    )?;
     println!("{}", result.record);
 
     // The first query sees the first key alone, so its output is the first value.
     let out = result.out.to_f32_vec();
-    assert!(out[..dim].iter().zip(&values[..dim]).all(|(a, b)| (a - b).abs() < 1e-6));
+    assert!(
+        out[..dim]
+            .iter()
+            .zip(&values[..dim])
+            .all(|(a, b)| (a - b).abs() < 1e-6)
+    );
     assert!(0 < result.record.tiles.skipped);
     Ok(())
 }

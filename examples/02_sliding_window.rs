@@ -1,7 +1,7 @@
 //! A sliding window as a closure that captures its width, joined with other masks by the algebra.
 
-use maskwright::prelude::*;
 use maskwright::Scope;
+use maskwright::prelude::*;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // `w` is captured as a run-time scalar: another width is other data, not other code.
@@ -16,7 +16,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let prepared = maskwright::prepare(both.bound(), &scope)?;
     let (mask, _) = BlockMask::build(&prepared, BlockSize { q: 128, kv: 128 })?;
     let counts = mask.counts();
-    println!("full {}, partial {}, empty {}", counts.full, counts.partial, counts.empty);
+    println!(
+        "full {}, partial {}, empty {}",
+        counts.full, counts.partial, counts.empty
+    );
 
     // 32 rows of blocks: a diagonal of three, and the first column for the sinks.
     assert_eq!(counts.full, 31);

@@ -23,7 +23,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     // A value outside the declared range is refused, with its position.
-    let fault = kernel.rebind(&Rules::mask(packed::bind(&documents(65)))).expect_err("64 is outside 0..64");
+    let fault = kernel
+        .rebind(&Rules::mask(packed::bind(&documents(65))))
+        .expect_err("64 is outside 0..64");
     println!("refused: {fault}");
     Ok(())
 }

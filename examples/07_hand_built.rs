@@ -11,7 +11,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lists = BlockLists {
         batch: 1,
         heads: 1,
-        rows: chosen.iter().map(|cols| ListRow { full: cols.to_vec(), partial: Vec::new() }).collect(),
+        rows: chosen
+            .iter()
+            .map(|cols| ListRow {
+                full: cols.to_vec(),
+                partial: Vec::new(),
+            })
+            .collect(),
     };
     let law = BlockMask::from_lists(&geometry, &lists, ListsMeaning::Law)?;
     let counts = law.counts();
@@ -23,9 +29,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wrong = BlockLists {
         batch: 1,
         heads: 1,
-        rows: (0..4u32).map(|row| ListRow { full: (0..=row).collect(), partial: Vec::new() }).collect(),
+        rows: (0..4u32)
+            .map(|row| ListRow {
+                full: (0..=row).collect(),
+                partial: Vec::new(),
+            })
+            .collect(),
     };
-    let fault = BlockMask::from_lists(&geometry, &wrong, ListsMeaning::Claim(&causal)).expect_err("the diagonal is partial");
+    let fault = BlockMask::from_lists(&geometry, &wrong, ListsMeaning::Claim(&causal))
+        .expect_err("the diagonal is partial");
     println!("{fault}");
     Ok(())
 }

@@ -39,6 +39,18 @@ impl Scope {
             scalar_ranges: BTreeMap::new(),
         }
     }
+
+    /// The range that the scope gives a scalar. Joining masks renames the second `window` to `window_2`, so a range
+    /// of `window` speaks of that one, too.
+    pub(crate) fn scalar_range(&self, name: &str) -> Option<(i64, i64)> {
+        let own = self.scalar_ranges.get(name);
+        let renamed = || {
+            let (first, number) = name.rsplit_once('_')?;
+            number.bytes().all(|c| c.is_ascii_digit()).then_some(())?;
+            self.scalar_ranges.get(first)
+        };
+        own.or_else(renamed).copied()
+    }
 }
 
 /// A rule that is proved to keep the promises of the language at every cell of its scope.

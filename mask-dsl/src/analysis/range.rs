@@ -67,6 +67,9 @@ impl Effort {
     };
 }
 
+/// How often declared ranges are read again: as deep as they may rest on one another, with what is deeper left wide.
+const DECLARED_ROUNDS: usize = 3;
+
 /// Evaluations under guards beyond this many forget the guard: sound, and bounded in time.
 const MAX_EVALUATIONS: usize = 40_000;
 
@@ -130,6 +133,13 @@ impl<'a> Ranges<'a> {
         let declared = declared_nodes(rule);
         for id in rule.arena.ids().filter(|id| declared[id.index()]) {
             ranges.read(id);
+        }
+        // A scalar within the bound of another may stand before its own bounds; what is known by then is a start.
+        for _ in 0..DECLARED_ROUNDS {
+            for id in rule.arena.ids().filter(|id| declared[id.index()]) {
+                ranges.root[id.index()] = None;
+                ranges.value(id, EnvId::ROOT);
+            }
         }
         ranges
     }

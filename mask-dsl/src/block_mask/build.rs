@@ -116,11 +116,9 @@ pub(crate) fn classifier(
 
 /// Ranges of the scalars that may change within the bucket, by capture slot.
 fn scalar_ranges(prepared: &Prepared) -> Vec<Option<(i64, i64)>> {
-    let ranges = &prepared.scope().scalar_ranges;
-    let captures = &prepared.rule().captures;
+    let captures = prepared.rule().captures.iter();
     captures
-        .iter()
-        .map(|capture| ranges.get(&capture.name).copied())
+        .map(|capture| prepared.scope().scalar_range(&capture.name))
         .collect()
 }
 

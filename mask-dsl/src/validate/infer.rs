@@ -121,7 +121,7 @@ fn of_scope(bound: &BoundRule, scope: &Scope) -> Assumptions {
     let mut assumptions = Assumptions::none(bound.rule());
     for (slot, decl) in bound.rule().captures.iter().enumerate() {
         if is_undeclared(decl) {
-            assumptions.scalars[slot] = scope.scalar_ranges.get(&decl.name).copied();
+            assumptions.scalars[slot] = scope.scalar_range(&decl.name);
         }
     }
     assumptions

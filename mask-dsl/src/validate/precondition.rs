@@ -131,8 +131,7 @@ pub(super) fn declared(
             };
             ctx.require(bound, decl, kind, origin, "declared");
         }
-        if let (Some(&(min, max)), CaptureValue::Scalar(_)) =
-            (scope.scalar_ranges.get(&decl.name), value)
+        if let (Some((min, max)), CaptureValue::Scalar(_)) = (scope.scalar_range(&decl.name), value)
         {
             ctx.of_bucket(decl, &ranges, (min, max));
             if decl.min.is_none() && decl.max.is_none() {

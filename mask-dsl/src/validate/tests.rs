@@ -771,3 +771,27 @@ fn known_rules_are_proved() {
         prepare(&rule, &self_attention(64)).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
+
+#[test]
+fn a_scalar_within_the_bound_of_another_keeps_its_own() {
+    // Lowering meets `n` in the extent before it meets the bounds of `n`.
+    let text = "mask m(x: [i32; 2 * n - 1], n: i32 in 1..=64, m: i32 in 0..n) = x[m] == kv % n";
+    let source = crate::ir::Source {
+        name: "m.mask".to_owned(),
+        text: text.to_owned(),
+    };
+    let module = crate::text::parse(source.into()).unwrap();
+    let options = crate::text::LowerOptions::default();
+    let rule = crate::text::lower(&module, None, &options, &crate::text::EmptyLibrary).unwrap();
+    let values = vec![ints(0..9), int(5), int(4)];
+    let rule = BoundRule::new(rule.into(), values, &[]).unwrap();
+    check(
+        &rule,
+        &self_attention(1_000_000),
+        &[
+            "ok: x has at least 9 elements along axis 0",
+            "ok: n is in 1..=64",
+            "ok: m is in 0..=4",
+        ],
+    );
+}

@@ -55,21 +55,14 @@ impl Part {
     /// The same code with the values of another binding of the same rule.
     pub(super) fn rebind(&self, bound: &BoundRule) -> Result<Self, CompileError> {
         let mine = self.prepared.original().rule();
-        let other = || CompileError::OtherRule {
-            expected: format!("rule {}", mine.name),
-            found: format!("rule {}", bound.rule().name),
-        };
         if !Arc::ptr_eq(mine, bound.rule()) && mine.identity() != bound.rule().identity() {
-            return Err(other());
+            return Err(CompileError::OtherRule {
+                expected: format!("rule {}", mine.name),
+                found: format!("rule {}", bound.rule().name),
+            });
         }
-        let prepared = Arc::new(prepare(bound, self.prepared.scope())?);
-        match &self.code {
-            #[cfg(feature = "cranelift")]
-            Code::Compiled(code) if !code.fits(&prepared) => return Err(other()),
-            #[cfg(feature = "cranelift")]
-            Code::Compiled(_) => {}
-            Code::Interpreted => {}
-        }
+        let values = bound.bindings().values.clone();
+        let prepared = Arc::new(self.prepared.rebind(values)?);
         Ok(Self {
             prepared,
             code: self.code.clone(),

@@ -204,6 +204,8 @@ impl Kernel {
         let mut scope = self.scope.clone();
         scope.bucket = bucket;
         (scope.batch, scope.num_q_heads) = (call.batch, call.heads);
+        // The scalars have their values of today, which an exact mask is of.
+        scope.scalar_ranges.clear();
         let exact = prepare(mask.prepared().original(), &scope).map_err(CompileError::Refused)?;
         Ok(BlockMask::build_with(&exact, block, &evaluator)?.0)
     }

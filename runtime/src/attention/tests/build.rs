@@ -47,6 +47,10 @@ impl Build {
         self.arena.unary(UnaryOp::Math(f), a)
     }
 
+    pub(super) fn select(&mut self, cond: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
+        self.arena.select(cond, then, otherwise)
+    }
+
     pub(super) fn float(&mut self, arg: ExprId) -> ExprId {
         self.arena.known(&Expr::Cast { to: Ty::F32, arg })
     }

@@ -6,9 +6,10 @@ use maskwright_dsl::block_mask::{
     BlockClass, BlockLists, BlockMask, BlockSize, Geometry, ListRow, ListsMeaning,
 };
 use maskwright_dsl::bucket::{Bucket, Relation};
+use maskwright_dsl::ir::{BinaryOp, Var};
 
 use super::build::{
-    Dims, F32, Inputs, agree, alibi, causal, near, not_the_last, same_document, scattered,
+    Build, Dims, F32, Inputs, agree, alibi, causal, near, not_the_last, same_document, scattered,
 };
 use crate::attention::{ForwardOptions, Kernel, Rules, Tiles};
 
@@ -280,4 +281,43 @@ fn score_tiles_are_those_of_the_rule() {
         }
     }
     assert_eq!(tiles, [expected.clone(), expected]);
+}
+
+#[test]
+fn a_score_of_minus_infinity_skips_its_blocks() {
+    let windowed = |w: i32| {
+        let mut rule = Build::default();
+        let (q, kv, w) = (rule.var(Var::QIdx), rule.var(Var::KvIdx), rule.scalar(w));
+        let distance = rule.op(BinaryOp::Sub, q, kv);
+        let near = rule.op(BinaryOp::Lt, distance, w);
+        let (score, nothing) = (rule.var(Var::Score), rule.f32(f32::NEG_INFINITY));
+        let root = rule.select(near, score, nothing);
+        rule.score("windowed", root)
+    };
+    let dims = Dims::new(1, 2, 384, 384);
+    let inputs = dims.inputs();
+    let kernel = Kernel::compile(
+        &windowed(100).into(),
+        &dims.scope(Bucket::single(384, 384, 0)),
+    );
+    let kernel = kernel.unwrap();
+    let tiles = |full: u64, partial: u64, skipped: u64| Tiles {
+        full: full * 2,
+        partial: partial * 2,
+        skipped: skipped * 2,
+    };
+    for (w, expected) in [
+        (100, tiles(3, 5, 1)),
+        (1, tiles(3, 3, 3)),
+        (384, tiles(9, 0, 0)),
+    ] {
+        let kernel = kernel.rebind(&windowed(w).into()).unwrap();
+        let ran = inputs.forward(&kernel, &ForwardOptions::default());
+        assert_eq!(ran.record.tiles, expected, "{w}");
+        check(&inputs, &kernel, &ForwardOptions::default());
+    }
+    // Together with a mask, both hold.
+    let both = Rules::both(causal(), windowed(100));
+    let record = inputs.check(&both, &ForwardOptions::default());
+    assert_eq!(record.tiles, tiles(0, 5, 4));
 }
