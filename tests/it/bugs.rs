@@ -48,7 +48,7 @@ fn of_corpus(id: &str, case: &str) -> Prepared {
 
 fn corpus_text(id: &str) -> &'static str {
     let file = corpus().iter().find(|file| file.id == id);
-    &file.expect("the rule is there").rule
+    file.expect("the rule is there").text()
 }
 
 /// Machine code for the one call of a prepared rule.
@@ -187,21 +187,18 @@ fn b08_offsets_beyond_32_bits() {
         "score biased(bias: [bits; batch, num_q_heads, q_len, kv_len]) = score + bias[b, h, q, kv] as i32 as f32",
         &[CaptureValue::Buffer(bias)],
     );
-    // Preparing a rule looks at the elements of integer buffers, so the rule is evaluated as it was lowered.
-    let sizes = Sizes {
-        batch: 9,
-        num_q_heads: 16,
-        q_len: 4096,
-        kv_len: 4096,
-    };
-    let mut rows = maskwright_dsl::eval::RowEvaluator::new(rule.rule(), rule.bindings(), sizes);
+    let biased = prepared(&rule, [9, 16, 4096, 4096]);
+    let code = compiled(&biased);
     for q in [0, 4095] {
-        let mut scores = vec![1.0; 4096];
-        rows.score_row(8, 15, q, 0, &mut scores)
-            .expect("it is in range");
-        let raised = scores.iter().filter(|score| **score == 2.0).count();
-        assert_eq!(raised, usize::from(q == 4095));
-        assert_eq!(scores[4095], if q == 4095 { 2.0 } else { 1.0 });
+        let scores = vec![1.0; 4096];
+        let mut expected = scores.clone();
+        if q == 4095 {
+            expected[4095] = 2.0;
+        }
+        assert_eq!(score_row(&biased, (8, 15, q), &scores), expected);
+        let mut found = scores;
+        code.score_tile(8, 15, i64::from(q), 1, 0, 4096, &mut found, 4096);
+        assert_eq!(found, expected);
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use maskwright_dsl::catalogue;
 use maskwright_dsl::eval::Sizes;
 use serde::Deserialize;
 
@@ -28,10 +29,37 @@ pub struct RuleFile {
     /// Scalars that bound loops, and so are declared `const`. All other integers are tried both ways.
     #[serde(default)]
     pub consts: Vec<String>,
-    /// The rule, after the functions that it calls.
+    /// The rule, after the functions that it calls; nothing where [`RuleFile::catalogue`] names one.
+    #[serde(default)]
     pub rule: String,
+    /// The name of a rule of the catalogue, in place of a text.
+    #[serde(default)]
+    pub catalogue: String,
     /// What it is tried on.
     pub cases: Vec<Case>,
+}
+
+impl RuleFile {
+    /// The text of the rule.
+    ///
+    /// # Panics
+    /// If the file has neither a text nor a name of the catalogue.
+    pub fn text(&self) -> &str {
+        if self.rule.is_empty() {
+            let entry = catalogue::find(&self.catalogue);
+            return entry
+                .unwrap_or_else(|| panic!("{}: the catalogue has no such rule", self.id))
+                .text;
+        }
+        &self.rule
+    }
+
+    /// Whether this is one of the rules seen in public code, of which no other file may take the place: their names
+    /// are a letter and a number. Variants of our own have a dash, rules of the catalogue have its names.
+    pub fn is_seen(&self) -> bool {
+        let number = self.id.strip_prefix(['M', 'S']).unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    }
 }
 
 /// What a rule computes.

@@ -57,7 +57,7 @@ impl Program {
     ) -> Result<Option<Program>, String> {
         let source = Arc::new(Source {
             name: format!("{}.mask", file.id.to_lowercase()),
-            text: file.rule.clone(),
+            text: file.text().to_owned(),
         });
         let mut module = text::parse(source).map_err(|faults| faults.render(false))?;
         match form {
