@@ -1,10 +1,14 @@
 //! Attention masks and score rules in Rust.
 
+#[cfg(feature = "cranelift")]
+pub mod artifact;
 pub mod cache;
 mod capture;
 #[cfg(feature = "cranelift")]
 pub mod jit;
 pub mod tensor;
+#[cfg(feature = "cranelift")]
+pub mod verify;
 
 pub use capture::{Buffer, Capture, Element, Index};
 pub use maskwright_dsl::bind::{BindError, BoundRule, MaskRule, ScoreRule};
