@@ -51,7 +51,7 @@ pub fn artifact_key(request: &VerifyRequest<'_>) -> Key {
         for dim in &mask.bindings().dims {
             key = key.field("dimension", dim.to_le_bytes());
         }
-        for block in &request.blocks {
+        for block in request.distinct_blocks() {
             key = key.field("block", block.to_string());
         }
     }

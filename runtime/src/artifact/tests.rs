@@ -176,6 +176,10 @@ fn a_key_depends_on_what_the_artifact_depends_on() {
         })
     );
     assert_eq!(key, with(&|request| request.seed = 9));
+    assert_eq!(
+        key,
+        with(&|request| request.blocks = vec![BlockSize::default(); 2])
+    );
     assert_eq!(key, with(&|request| request.budget_secs = 9.0));
     // What it depends on.
     let (docs, window) = (

@@ -7,6 +7,7 @@ mod attention;
 mod bits;
 mod captured;
 mod certificate;
+mod classes;
 mod error;
 mod members;
 mod mismatch;

@@ -59,6 +59,17 @@ impl<'a> VerifyRequest<'a> {
         }
     }
 
+    /// The block sizes, each once.
+    pub(crate) fn distinct_blocks(&self) -> Vec<BlockSize> {
+        let mut distinct = Vec::new();
+        for &block in &self.blocks {
+            if !distinct.contains(&block) {
+                distinct.push(block);
+            }
+        }
+        distinct
+    }
+
     /// The names of the rules.
     pub fn rule_names(&self) -> String {
         let mask = self.mask.map(|mask| mask.bound().rule().name.as_str());

@@ -35,7 +35,14 @@ const GENERATED_WINDOW: (u64, u64) = (48, 200);
 /// Calls at which generated captured values are tried.
 const GENERATED_CALLS: usize = 3;
 
+/// Longer budgets are taken as this one.
+const MAX_BUDGET_SECS: f64 = 1.0e6;
+
 const STREAM: u64 = 4;
+const TILE_STREAM: u64 = 6;
+
+/// Tiles at odd places of a call that is checked whole.
+const ODD_TILES: u64 = 3;
 
 /// How a block mask comes about; tests put wrong ones in.
 pub(super) type BuildMask<'a> =
@@ -102,6 +109,10 @@ pub(super) fn verify_with(
     build: BuildMask<'_>,
 ) -> Result<Artifact, VerifyError> {
     let started = Instant::now();
+    let budget_secs = match request.budget_secs {
+        nan if nan.is_nan() => 0.0,
+        secs => secs.clamp(0.0, MAX_BUDGET_SECS),
+    };
     let scope = checked_scope(&request.scope)?;
     let ready =
         |bound: Option<&BoundRule>| bound.map(|bound| Ready::new(bound, &scope)).transpose();
@@ -118,7 +129,7 @@ pub(super) fn verify_with(
     if let Some(mask) = &mask {
         let under_test = under_test(mask, &[]);
         let evaluator = Subject::new(&under_test, largest, true)?;
-        for &block in &request.blocks {
+        for block in request.distinct_blocks() {
             masks.push(build(&mask.prepared, block, &evaluator)?);
         }
     }
@@ -130,7 +141,7 @@ pub(super) fn verify_with(
     }
     check_attention(request, (&mask, &score), &masks, &members, &mut findings)?;
     if let Some(mask) = &mask {
-        let end = started + Duration::from_secs_f64(request.budget_secs.clamp(0.0, 1.0e6));
+        let end = started + Duration::from_secs_f64(budget_secs);
         let under_test = under_test(mask, &masks);
         check_mask(request, &under_test, &members, end, &mut findings)?;
     }
@@ -169,7 +180,7 @@ pub(super) fn verify_with(
             .map(|check| check.tolerance.clone())
             .collect(),
         seed: request.seed,
-        budget_secs: request.budget_secs,
+        budget_secs,
         versions: Versions::current(),
         seconds,
     };
@@ -345,10 +356,36 @@ fn check_member(
     if cells(&member) * subject.planes().len() as u128 <= WHOLE_CELLS {
         let swept = sweep(&subject, Patience::Endless, Hash::No)?;
         calls.whole_cells = swept.map_or(0, |swept| swept.cells);
+        check_odd_tiles(&subject, seed)?;
     } else {
         calls.sampled = sample(&subject, Depth::Member, seed)?;
     }
     Ok(calls)
+}
+
+/// Compares tiles that begin and end anywhere: a sweep asks for whole rows, whose first key is 0.
+fn check_odd_tiles(subject: &Subject<'_>, seed: u64) -> Result<(), VerifyError> {
+    let member = subject.member;
+    let mut random = Random::new(seed, TILE_STREAM ^ member.q_len << 32 ^ member.kv_len);
+    let planes = subject.planes();
+    let mut law = Vec::new();
+    for _ in 0..ODD_TILES {
+        let Some(((b, h), _)) = planes.get(random.below(planes.len() as u64) as usize) else {
+            return Ok(());
+        };
+        let mut part = |len: u64| {
+            let (a, b) = (random.below(len + 1), random.below(len + 1));
+            a.min(b)..a.max(b)
+        };
+        let rect = Rect {
+            b: *b,
+            h: *h,
+            rows: part(member.q_len),
+            cols: part(member.kv_len),
+        };
+        subject.check(&rect, &mut law, None)?;
+    }
+    Ok(())
 }
 
 fn check_score(

@@ -6,8 +6,9 @@ use maskwright_dsl::dense::DenseSummarizer;
 use rayon::prelude::*;
 
 use super::bits;
+use super::classes::MixedBlocks;
 use super::error::VerifyError;
-use super::subject::{MixedBlocks, Rect, Subject};
+use super::subject::{Rect, Subject};
 
 /// Rows of a band, and the words that its bits take at most.
 const BAND_ROWS: u64 = 128;

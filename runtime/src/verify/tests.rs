@@ -603,6 +603,29 @@ fn nothing_to_verify_and_sizes_beyond_the_language_are_errors() {
 }
 
 #[test]
+fn odd_requests_are_served() {
+    let rule = causal();
+    for (budget_secs, blocks) in [(f64::NAN, 2), (f64::INFINITY, 1), (-1.0, 0)] {
+        let request = VerifyRequest {
+            budget_secs,
+            blocks: vec![BlockSize::default(); blocks],
+            ..VerifyRequest::of_mask(&rule, scope("0..=3", 1, 1))
+        };
+        let verified = verify(&request).unwrap();
+        assert_eq!(verified.masks().len(), blocks.min(1));
+        let json = serde_json::to_string(verified.certificate()).unwrap();
+        assert!(serde_json::from_str::<Certificate>(&json).is_ok());
+    }
+    let error = verify(&VerifyRequest {
+        blocks: vec![BlockSize { q: 0, kv: 1 }],
+        ..VerifyRequest::of_mask(&rule, scope("3", 1, 1))
+    });
+    assert!(matches!(error, Err(VerifyError::BlockMask(_))));
+    let error = verify(&VerifyRequest::of_mask(&rule, scope("3", 0, 1)));
+    assert!(matches!(error, Err(VerifyError::BlockMask(_))));
+}
+
+#[test]
 fn a_certificate_is_read_back_from_json() {
     let rule = causal();
     let verified = verify(&VerifyRequest::of_mask(&rule, scope("1..=70", 1, 2))).unwrap();
