@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use maskwright::jit::{BoundEvaluator, CompiledRule};
 use maskwright_dsl::bind::BoundRule;
-use maskwright_dsl::bucket::{Bucket, Relation};
+use maskwright_dsl::bucket::Bucket;
 use maskwright_dsl::capture::{BufferData, CaptureValue, CapturedBuffer};
 use maskwright_dsl::eval::Sizes;
 use maskwright_dsl::ir::{

@@ -1,5 +1,7 @@
 //! Attention masks and score rules in Rust.
 
+#[cfg(feature = "cranelift")]
+pub mod artifact;
 pub mod attention;
 pub mod cache;
 mod capture;
@@ -7,6 +9,8 @@ mod capture;
 pub mod jit;
 pub mod reference;
 pub mod tensor;
+#[cfg(feature = "cranelift")]
+pub mod verify;
 
 pub use attention::{
     Attended, AttentionError, Backend, ForwardOptions, Kernel, LaunchRecord, Rules, TensorRef,
@@ -14,5 +18,9 @@ pub use attention::{
 };
 pub use capture::{Buffer, Capture, Element, Index};
 pub use maskwright_dsl::bind::{BindError, BoundRule, MaskRule, ScoreRule};
+pub use maskwright_dsl::block_mask::{self, BlockMask, BlockSize};
+pub use maskwright_dsl::bucket::{self, Bucket};
 pub use maskwright_dsl::capture::{BufferError, CapturedBuffer};
-pub use maskwright_dsl::math;
+pub use maskwright_dsl::diagnostic::Diagnostics;
+pub use maskwright_dsl::pipeline::{Prepared, Scope, prepare};
+pub use maskwright_dsl::{analysis, catalogue, dense, eval, ir, math, text};

@@ -1,4 +1,5 @@
 //! The integration tests of Maskwright.
 
 mod bugs;
+mod catalogue;
 mod corpus;

@@ -33,9 +33,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the repository.
-fn root() -> &'static std::path::Path {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+/// The root of the repository: one folder above the package that cargo says it runs.
+fn root() -> std::path::PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(
+        || std::path::PathBuf::from("xtask"),
+        std::path::PathBuf::from,
+    );
+    package
         .parent()
-        .expect("the xtask lies one folder below the root")
+        .map(std::path::Path::to_path_buf)
+        .unwrap_or_default()
 }
