@@ -381,36 +381,62 @@ impl ScoreRule {
     }
 }
 
-impl BitAnd for MaskRule {
-    type Output = MaskRule;
+macro_rules! mask_operator {
+    ($($trait:ident, $method:ident, |$a:ident, $b:ident| $result:expr;)*) => {$(
+        impl $trait<&MaskRule> for &MaskRule {
+            type Output = MaskRule;
 
-    fn bitand(self, other: MaskRule) -> MaskRule {
-        binary(&self, &other, BinaryOp::And, "&", |a, b| a && b)
-    }
+            fn $method(self, other: &MaskRule) -> MaskRule {
+                let ($a, $b) = (self, other);
+                $result
+            }
+        }
+
+        impl $trait<MaskRule> for &MaskRule {
+            type Output = MaskRule;
+
+            fn $method(self, other: MaskRule) -> MaskRule {
+                self.$method(&other)
+            }
+        }
+
+        impl $trait<&MaskRule> for MaskRule {
+            type Output = MaskRule;
+
+            fn $method(self, other: &MaskRule) -> MaskRule {
+                (&self).$method(other)
+            }
+        }
+
+        impl $trait for MaskRule {
+            type Output = MaskRule;
+
+            fn $method(self, other: MaskRule) -> MaskRule {
+                (&self).$method(&other)
+            }
+        }
+    )*};
 }
 
-impl BitOr for MaskRule {
-    type Output = MaskRule;
-
-    fn bitor(self, other: MaskRule) -> MaskRule {
-        binary(&self, &other, BinaryOp::Or, "|", |a, b| a || b)
-    }
+// `-` is the difference: cells that the left allows and the right does not.
+mask_operator! {
+    BitAnd, bitand, |a, b| binary(a, b, BinaryOp::And, "&", |a, b| a && b);
+    BitOr, bitor, |a, b| binary(a, b, BinaryOp::Or, "|", |a, b| a || b);
+    BitXor, bitxor, |a, b| binary(a, b, BinaryOp::BitXor, "^", |a, b| a != b);
+    Sub, sub, |a, b| a & !b;
 }
 
-impl BitXor for MaskRule {
+impl Not for &MaskRule {
     type Output = MaskRule;
 
-    fn bitxor(self, other: MaskRule) -> MaskRule {
-        binary(&self, &other, BinaryOp::BitXor, "^", |a, b| a != b)
-    }
-}
-
-/// Difference: cells that the left allows and the right does not.
-impl Sub for MaskRule {
-    type Output = MaskRule;
-
-    fn sub(self, other: MaskRule) -> MaskRule {
-        self & !other
+    fn not(self) -> MaskRule {
+        let name = format!("!({})", self.0.rule.name);
+        combine(
+            &[self],
+            name,
+            |arena, roots| arena.unary(UnaryOp::Not, roots[0]),
+            |v| !v[0],
+        )
     }
 }
 
@@ -418,13 +444,7 @@ impl Not for MaskRule {
     type Output = MaskRule;
 
     fn not(self) -> MaskRule {
-        let name = format!("!({})", self.0.rule.name);
-        combine(
-            &[&self],
-            name,
-            |arena, roots| arena.unary(UnaryOp::Not, roots[0]),
-            |v| !v[0],
-        )
+        !&self
     }
 }
 

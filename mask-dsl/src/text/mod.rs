@@ -12,6 +12,8 @@ pub use ast::{
     Arm, Block, Expr, ExprKind, Item, ItemKind, Loc, Module, Name, Param, ParamTy, Pattern, Range,
     Reduction, Sign, Stmt,
 };
-pub use lower::{EmptyLibrary, Library, LowerOptions, check_rust_fn, lower, lower_expression};
+pub use lower::{
+    EmptyLibrary, Library, LowerOptions, check_rust_closure, check_rust_fn, lower, lower_expression,
+};
 pub use parse::{parse, parse_rust_fn};
 pub use print::{print, print_expr};

@@ -8,7 +8,7 @@ use crate::analysis::interval::IntRange;
 use crate::analysis::range::Assumptions;
 use crate::bind::BoundRule;
 use crate::diagnostic::Diagnostic;
-use crate::ir::{CaptureId, CaptureKind, Expr, ExprId, Extent, Rule, Ty, UnaryOp};
+use crate::ir::{CaptureId, CaptureKind, Expr, ExprId, Extent, Rule, Span, Ty, UnaryOp};
 use crate::pipeline::Scope;
 
 /// The message for one fault.
@@ -99,13 +99,29 @@ fn out_of_bounds(
     } else {
         help.push("clamp the index".to_owned());
     }
-    let mut diagnostic = Diagnostic::new("out-of-bounds", message, rule.arena.span(at))
+    let place = index_place(rule, at, capture, axis);
+    let mut diagnostic = Diagnostic::new("out-of-bounds", message, place)
         .labelled(format!("can be {index}"))
         .help(help.join(", or "));
-    if rule.arena.span(at).is_some() {
+    if place.is_some() {
         diagnostic = diagnostic.and_label(decl.span, format!("0..{limit}{along}"));
     }
     diagnostic
+}
+
+/// Where an index stands. A variable or scalar stands in many places, so a read of the capture by it is shown instead.
+fn index_place(rule: &Rule, at: ExprId, capture: CaptureId, axis: usize) -> Option<Span> {
+    let arena = &rule.arena;
+    let is_leaf = matches!(
+        arena.expr(at),
+        Expr::Var(_) | Expr::Scalar(_) | Expr::Dim(_) | Expr::Const(_)
+    );
+    let reads_by_it = |id: &ExprId| match arena.expr(*id) {
+        Expr::Load { buffer, index } => *buffer == capture && index[axis] == at,
+        _ => false,
+    };
+    let read = arena.ids().filter(|_| is_leaf).find(reads_by_it);
+    read.and_then(|read| arena.span(read)).or(arena.span(at))
 }
 
 /// A capture below `at` that has no declared range.

@@ -38,6 +38,22 @@ impl Lowering<'_> {
         Some((module, at))
     }
 
+    /// The item that a call means.
+    fn find_callee(&self, path: &[Name]) -> Option<(Arc<Module>, usize)> {
+        let (name, before) = path.split_last()?;
+        let own = self.frame.module.items.iter();
+        let mut own = own.map(|item| item.name.text.as_str());
+        if !before.is_empty() || !own.any(|own| own == name.text) {
+            let words: Vec<&str> = path.iter().map(|name| name.text.as_str()).collect();
+            let found = self.library.find_path(&self.frame.module, &words);
+            // While a function is checked by itself, a longer path is a function elsewhere.
+            if found.is_some() || (self.checking() && !before.is_empty()) {
+                return found;
+            }
+        }
+        self.find_item(&name.text)
+    }
+
     pub(super) fn call(
         &mut self,
         path: &[Name],
@@ -55,7 +71,7 @@ impl Lowering<'_> {
             return value;
         }
         if of.is_none()
-            && let Some((module, at)) = self.find_item(&name.text)
+            && let Some((module, at)) = self.find_callee(path)
         {
             return self.call_item(&module, at, generics, args, name, loc);
         }

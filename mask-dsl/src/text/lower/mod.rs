@@ -38,6 +38,13 @@ pub struct LowerOptions {
 pub trait Library {
     /// The module that holds the item called `name`, and its position there.
     fn find(&self, name: &str) -> Option<(Arc<Module>, usize)>;
+
+    /// The item that `path` means in the text of `caller`, where that depends on the caller: two modules of Rust may
+    /// have a function of one name each. What this does not know is looked up by its last name.
+    fn find_path(&self, caller: &Module, path: &[&str]) -> Option<(Arc<Module>, usize)> {
+        let _ = (caller, path);
+        None
+    }
 }
 
 /// A library without items.
@@ -114,6 +121,16 @@ pub fn lower_expression(
 ///
 /// Gives every fault, in the order of the text; none means that the function is well formed by itself.
 pub fn check_rust_fn(source: Arc<Source>, kind: RuleKind) -> Vec<Diagnostic> {
+    check_rust_closure(source, kind, &[])
+}
+
+/// Checks the text of a function as [`check_rust_fn`] does, where the types of some names are not known: what a
+/// closure captures may have any type.
+pub fn check_rust_closure(
+    source: Arc<Source>,
+    kind: RuleKind,
+    captures: &[String],
+) -> Vec<Diagnostic> {
     let item = match parse_rust_fn(Arc::clone(&source), kind) {
         Ok(item) => item,
         Err(faults) => return faults.items,
@@ -125,6 +142,7 @@ pub fn check_rust_fn(source: Arc<Source>, kind: RuleKind) -> Vec<Diagnostic> {
     let options = LowerOptions::default();
     let mut lowering = Lowering::new(source, &options, &EmptyLibrary);
     lowering.assumed = Some(0);
+    lowering.untyped = captures;
     lowering.check_names(&module);
     match lowering.rule(&Arc::new(module), 0) {
         Ok(_) => Vec::new(),
@@ -201,6 +219,8 @@ struct Lowering<'a> {
     free_names: bool,
     /// While a function is checked by itself: how many calls of unknown functions were taken to be right.
     assumed: Option<u32>,
+    /// Names of captures whose types are not known while a closure is checked.
+    untyped: &'a [String],
     arena: Arena,
     /// Whether evaluating a node can break a promise of the language, by arena position.
     fails: Vec<bool>,
@@ -235,6 +255,7 @@ impl<'a> Lowering<'a> {
             library,
             free_names: false,
             assumed: None,
+            untyped: &[],
             arena: Arena::new(),
             fails: Vec::new(),
             known: Vec::new(),

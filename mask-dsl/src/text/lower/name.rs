@@ -28,6 +28,17 @@ impl Lowering<'_> {
             let value = self.constant(Const::F32(f32::INFINITY), loc);
             return Some(Meaning::Value(value));
         }
+        if self.untyped.iter().any(|capture| capture == name) {
+            if self.constant_context {
+                self.fault_help(
+                    "not-constant",
+                    format!("expected a constant, found the capture `{name}`"),
+                    loc,
+                    "bounds of loops are literals; an annotated function may have `const N: i32` parameters",
+                );
+            }
+            return Some(Meaning::Value(Val::Error));
+        }
         if self.free_names && self.calls.len() == 1 {
             return self.free_name(name, loc);
         }

@@ -258,7 +258,10 @@ impl Parser {
             if self.peek() == &Tok::Lifetime {
                 self.bump();
             } else if self.eat_word("const") {
-                params.push(self.const_param(loc)?);
+                let mut param = self.const_param(loc)?;
+                param.range = self.declared_range();
+                param.loc = loc.to(self.last_loc());
+                params.push(param);
             } else {
                 self.report(
                     Diagnostic::new(

@@ -1,0 +1,8 @@
+use maskwright::prelude::*;
+
+#[attention_mask]
+struct Causal {}
+
+fn main() {
+    let _ = Causal {};
+}
