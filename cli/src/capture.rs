@@ -58,7 +58,7 @@ impl Given {
             fresh(name)?;
             let tensor = read_tensor(file).map_err(|source| CliError::Tensor {
                 what: format!("capture {name} cannot be read"),
-                source,
+                source: Box::new(source),
             })?;
             given.files.push(FileCapture {
                 name: name.to_owned(),
@@ -233,7 +233,7 @@ impl FileCapture {
             .map_err(|source| CliError::Convert {
                 name: self.name.clone(),
                 file: self.file.clone(),
-                source,
+                source: Box::new(source),
             })
     }
 
@@ -269,7 +269,7 @@ fn buffer_of(name: &str, tensor: Tensor) -> Result<CapturedBuffer, CliError> {
     CapturedBuffer::new(data, tensor.shape).map_err(|source| CliError::Convert {
         name: name.to_owned(),
         file: "its file".to_owned(),
-        source,
+        source: Box::new(source),
     })
 }
 

@@ -15,7 +15,7 @@ use crate::error::CliError;
 /// Evaluates the cells of a mask at the longest lengths of its scope.
 pub(crate) enum MaskEngine {
     Compiled(BoundEvaluator),
-    Interpreted(RowMask),
+    Interpreted(Box<RowMask>),
 }
 
 impl MaskEngine {
@@ -29,7 +29,7 @@ impl MaskEngine {
                     compiled, prepared, sizes,
                 )?))
             }
-            BackendArg::Reference => Ok(Self::Interpreted(RowMask::of(prepared))),
+            BackendArg::Reference => Ok(Self::Interpreted(Box::new(RowMask::of(prepared)))),
         }
     }
 }

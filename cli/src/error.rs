@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use maskwright::artifact::ArtifactError;
+use maskwright::attention::CompileError;
 use maskwright::cache::StoreError;
 use maskwright::jit::{EvaluatorError, JitError};
 use maskwright::tensor::{Dtype, TensorFileError};
@@ -23,15 +24,15 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Rule(#[from] Diagnostics),
     /// Captured values do not fit the rule.
-    #[error(transparent)]
-    Bind(#[from] BindError),
+    #[error("the rule cannot be bound")]
+    Bind(#[source] Box<BindError>),
     /// A tensor could not be read or written.
     #[error("{what}")]
     Tensor {
         /// Which tensor.
         what: String,
         /// The cause.
-        source: TensorFileError,
+        source: Box<TensorFileError>,
     },
     /// The elements of a file do not fit a capture.
     #[error("capture {name} cannot be taken from {file}")]
@@ -41,7 +42,7 @@ pub(crate) enum CliError {
         /// The file.
         file: String,
         /// The cause.
-        source: BufferError,
+        source: Box<BufferError>,
     },
     /// A file has elements that no rule reads.
     #[error(
@@ -128,7 +129,7 @@ pub(crate) enum CliError {
         rules: Vec<(String, Vec<(String, String)>)>,
     },
     /// No rule of the catalogue has this name.
-    #[error("there is no rule {name} in the catalogue{}", perhaps(.suggestion))]
+    #[error("there is no rule {name} in the catalogue{}", perhaps(.suggestion.as_ref()))]
     NoSuchRule {
         /// The name.
         name: String,
@@ -181,7 +182,7 @@ pub(crate) enum CliError {
         found: String,
     },
     /// A bucket gives a range to what is no integer scalar.
-    #[error("--bucket: no rule has an integer scalar {name}{}", perhaps(.suggestion))]
+    #[error("--bucket: no rule has an integer scalar {name}{}", perhaps(.suggestion.as_ref()))]
     UnknownScalar {
         /// The name.
         name: String,
@@ -276,7 +277,7 @@ pub(crate) enum CliError {
     },
     /// The block mask could not be built or written.
     #[error("the block mask cannot be made")]
-    BlockMask(#[from] BlockMaskError),
+    BlockMask(#[source] Box<BlockMaskError>),
     /// The rule could not be compiled.
     #[error("the rule cannot be compiled")]
     Jit(#[from] JitError),
@@ -312,13 +313,13 @@ pub(crate) enum CliError {
     },
     /// The rule was not verified.
     #[error("the rule cannot be verified")]
-    Verify(#[source] VerifyError),
+    Verify(#[source] Box<VerifyError>),
     /// The rule was not verified, or not kept.
     #[error("the rule cannot be verified and kept")]
-    Artifact(#[from] ArtifactError),
+    Artifact(#[source] Box<ArtifactError>),
     /// Attention could not be computed.
-    #[error(transparent)]
-    Attention(#[from] AttentionError),
+    #[error("attention cannot be computed")]
+    Attention(#[source] Box<AttentionError>),
     /// The cache could not be used.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -355,6 +356,34 @@ impl CliError {
             None => item.message.clone(),
         };
         faults.items.iter().map(one).collect()
+    }
+}
+
+impl From<BindError> for CliError {
+    fn from(error: BindError) -> Self {
+        Self::Bind(Box::new(error))
+    }
+}
+
+impl From<BlockMaskError> for CliError {
+    fn from(error: BlockMaskError) -> Self {
+        Self::BlockMask(Box::new(error))
+    }
+}
+
+impl From<ArtifactError> for CliError {
+    fn from(error: ArtifactError) -> Self {
+        Self::Artifact(Box::new(error))
+    }
+}
+
+impl From<AttentionError> for CliError {
+    fn from(error: AttentionError) -> Self {
+        match error {
+            // Drawn, as the faults of a rule are everywhere.
+            AttentionError::Compile(CompileError::Refused(faults)) => Self::Rule(faults),
+            error => Self::Attention(Box::new(error)),
+        }
     }
 }
 
@@ -396,7 +425,7 @@ pub(crate) fn suggest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) 
         .map(|(_, known)| known.to_owned())
 }
 
-fn perhaps(suggestion: &Option<String>) -> String {
+fn perhaps(suggestion: Option<&String>) -> String {
     match suggestion {
         Some(name) => format!("; did you mean {name}?"),
         None => String::new(),
@@ -406,7 +435,7 @@ fn perhaps(suggestion: &Option<String>) -> String {
 fn unknown_text(names: &[(String, Option<String>)], rules: &[String]) -> String {
     let lines: Vec<String> = names
         .iter()
-        .map(|(name, suggestion)| format!("no rule reads {name}{}", perhaps(suggestion)))
+        .map(|(name, suggestion)| format!("no rule reads {name}{}", perhaps(suggestion.as_ref())))
         .collect();
     format!("{}\n{}", lines.join("\n"), rules.join("\n"))
 }

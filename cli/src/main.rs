@@ -1,5 +1,9 @@
 //! The `maskwright` command: flags in, text out.
 
+#[expect(
+    clippy::doc_markdown,
+    reason = "these are the help texts, which are read on a terminal"
+)]
 mod args;
 mod bucket;
 mod capture;

@@ -147,9 +147,10 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
 /// Names and values, a line each, all to the left.
 pub(crate) fn pairs(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    rows.iter()
-        .map(|(name, value)| format!("{name:width$}  {value}\n"))
-        .collect()
+    rows.iter().fold(String::new(), |mut text, (name, value)| {
+        let _ = writeln!(text, "{name:width$}  {value}");
+        text
+    })
 }
 
 #[cfg(test)]

@@ -187,7 +187,7 @@ fn file_of(text: &str) -> Option<(PathBuf, Option<String>)> {
         }
     }
     // An expression may end in a read of something called `mask`, but not in `.mask`.
-    if text.ends_with(".mask") {
+    if text.strip_suffix(".mask").is_some() {
         return Some((text.into(), None));
     }
     let path = Path::new(text);

@@ -1,5 +1,6 @@
 //! `maskwright cache`: what is kept, whether it is whole, and its removal.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -48,18 +49,20 @@ fn list(args: &CacheDirArgs) -> Result<Outcome, CliError> {
         .map(|entry| vec![entry.key.to_string(), output::bytes_text(entry.bytes)])
         .collect();
     text.push_str(&output::table(&rows));
-    text.push_str(&format!(
-        "{} entries, {}, in {}\n",
+    let _ = writeln!(
+        text,
+        "{} entries, {}, in {}",
         size.entries,
         output::bytes_text(size.entry_bytes),
         store.root().display()
-    ));
+    );
     if size.temporaries != 0 {
-        text.push_str(&format!(
-            "{} files being written or left behind, {}\n",
+        let _ = writeln!(
+            text,
+            "{} files being written or left behind, {}",
             size.temporaries,
             output::bytes_text(size.temporary_bytes)
-        ));
+        );
     }
     output::print(&text)?;
     Ok(Outcome::Done)
@@ -103,15 +106,16 @@ fn check(args: &CacheDirArgs) -> Result<Outcome, CliError> {
         let mut text = String::new();
         for checked in report.faulty() {
             if let Some(fault) = &checked.fault {
-                text.push_str(&format!("{}: {fault}\n", checked.listed.path.display()));
+                let _ = writeln!(text, "{}: {fault}", checked.listed.path.display());
             }
         }
-        text.push_str(&format!(
-            "{} of {} entries are whole, in {}\n",
+        let _ = writeln!(
+            text,
+            "{} of {} entries are whole, in {}",
             report.entries.len() - faulty,
             report.entries.len(),
             store.root().display()
-        ));
+        );
         output::print(&text)?;
     }
     Ok(if faulty == 0 {

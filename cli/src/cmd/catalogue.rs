@@ -1,5 +1,7 @@
 //! `maskwright catalogue`: the rules that ship with the program.
 
+use std::fmt::Write as _;
+
 use maskwright_dsl::catalogue::{CatalogueEntry, entries, find};
 use maskwright_dsl::ir::RuleKind;
 use serde_json::json;
@@ -31,13 +33,14 @@ pub(crate) fn run(args: &CatalogueArgs) -> Result<Outcome, CliError> {
     let paper_width = widest(|entry| entry.paper.len());
     let mut text = String::new();
     for entry in entries() {
-        text.push_str(&format!(
-            "{:name_width$}  {:5}  {:paper_width$}  {}\n",
+        let _ = writeln!(
+            text,
+            "{:name_width$}  {:5}  {:paper_width$}  {}",
             entry.name,
             kind(entry),
             entry.paper,
             summary(entry)
-        ));
+        );
     }
     output::print(&text)?;
     Ok(Outcome::Done)

@@ -1,5 +1,6 @@
 //! `maskwright doctor`: what this machine offers, and what it costs that something is missing.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -81,9 +82,9 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
     } in &findings
     {
         let mark = if *ok { "ok" } else { "--" };
-        text.push_str(&format!("{mark}  {name:width$}  {found}\n"));
+        let _ = writeln!(text, "{mark}  {name:width$}  {found}");
         if let Some(cost) = cost {
-            text.push_str(&format!("    {:width$}  so {cost}\n", ""));
+            let _ = writeln!(text, "    {:width$}  so {cost}", "");
         }
     }
     output::print(&text)?;

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
     };
     write_tensor(&args.out, &Tensor { shape, data }).map_err(|source| CliError::Tensor {
         what: format!("the result cannot be written to {}", args.out),
-        source,
+        source: Box::new(source),
     })?;
     output::note(&format!("wrote {}", args.out));
     Ok(Outcome::Done)
@@ -102,7 +102,7 @@ fn scores(args: &EvalArgs, shape: &[usize]) -> Result<Vec<f32>, CliError> {
     let what = || format!("--scores {file}");
     let tensor = read_tensor(file).map_err(|source| CliError::Tensor {
         what: format!("{} cannot be read", what()),
-        source,
+        source: Box::new(source),
     })?;
     if tensor.shape != shape {
         return Err(CliError::Shape {

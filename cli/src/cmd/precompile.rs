@@ -1,5 +1,7 @@
 //! `maskwright precompile`: rules times buckets, verified and kept.
 
+use std::fmt::Write as _;
+
 use maskwright::artifact::{
     ArtifactCache, ArtifactError, PrecompileOutcome, PrecompileProgress, PrecompileSettings,
     RulePair, Verdict, precompile,
@@ -166,7 +168,7 @@ fn outcomes_text(outcomes: &[(&str, &PrecompileOutcome)]) -> String {
     for (rule, outcome) in outcomes {
         if let Verdict::Verified { coarse, .. } = &outcome.verdict {
             for line in coarse {
-                text.push_str(&format!("{rule} {line}\n"));
+                let _ = writeln!(text, "{rule} {line}");
             }
         }
     }

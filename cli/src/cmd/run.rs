@@ -1,5 +1,7 @@
 //! `maskwright run`: attention over tensors in files.
 
+use std::fmt::Write as _;
+
 use maskwright::tensor::{Tensor, read_tensor, write_tensor};
 use maskwright::{Backend, ForwardOptions, MaskRule, Rules, ScoreRule, TensorRef, attention};
 use maskwright_dsl::ir::RuleKind;
@@ -117,14 +119,14 @@ fn check_bucket(
 fn read(name: &str, file: &str) -> Result<Tensor, CliError> {
     read_tensor(file).map_err(|source| CliError::Tensor {
         what: format!("{name} cannot be read from {file}"),
-        source,
+        source: Box::new(source),
     })
 }
 
 fn write(what: &str, file: &str, tensor: &Tensor) -> Result<(), CliError> {
     write_tensor(file, tensor).map_err(|source| CliError::Tensor {
         what: format!("{what} cannot be written to {file}"),
-        source,
+        source: Box::new(source),
     })
 }
 
@@ -147,7 +149,7 @@ pub(crate) fn record_text(record: &maskwright::LaunchRecord) -> String {
         ("time", format!("{:.3} ms", record.seconds * 1e3)),
     ]);
     for refusal in &record.refusals {
-        text.push_str(&format!("not {refusal}\n"));
+        let _ = writeln!(text, "not {refusal}");
     }
     text
 }

@@ -117,13 +117,13 @@ fn prove(rule: &BoundRule, scope: &Scope) -> Result<BlockMask, CliError> {
             max_cols: 2 * LINES,
         },
     );
-    let framed: String = picture.lines().map(|line| format!("|{line}|\n")).collect();
+    let framed: Vec<String> = picture.lines().map(|line| format!("|{line}|")).collect();
     output::print(&format!(
         "2. Its blocks of {} are proved full (█), cut (░) or empty, in {:.1} ms\n\n{}\n   {} full, {} partial, {} empty: \
          {:.0} % never touched; {} proved by ranges, {} looked into\n\n",
         mask.block(),
         seconds * 1e3,
-        indent(&framed),
+        indent(&framed.join("\n")),
         counts.full,
         counts.partial,
         counts.empty,

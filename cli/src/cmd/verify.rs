@@ -1,5 +1,6 @@
 //! `maskwright verify`: the compiled rule and its blocks against every cell.
 
+use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::time::Instant;
 
@@ -53,12 +54,12 @@ struct Done {
 /// Why not.
 enum Failure {
     Mismatch(Box<MismatchReport>),
-    Refused(CliError),
+    Refused(Box<CliError>),
 }
 
 impl From<CliError> for Failure {
     fn from(error: CliError) -> Self {
-        Self::Refused(error)
+        Self::Refused(Box::new(error))
     }
 }
 
@@ -66,7 +67,7 @@ impl From<VerifyError> for Failure {
     fn from(error: VerifyError) -> Self {
         match error {
             VerifyError::Mismatch(report) => Self::Mismatch(report),
-            error => Self::Refused(CliError::Verify(error)),
+            error => Self::Refused(Box::new(CliError::Verify(Box::new(error)))),
         }
     }
 }
@@ -216,11 +217,12 @@ fn one(
 fn verified_text(json: &Report<'_>, certificates: &[Certificate]) -> String {
     let mut text = String::new();
     if let (Some(allowed), Some(without)) = (json.allowed, json.rows_without_any_key) {
-        text.push_str(&format!(
-            "verified: {} cells attend, {} rows see no key\n",
+        let _ = writeln!(
+            text,
+            "verified: {} cells attend, {} rows see no key",
             output::count_text(allowed),
             output::count_text(without)
-        ));
+        );
     } else {
         text.push_str("verified on a sample of its cells\n");
     }
@@ -239,7 +241,7 @@ fn verified_text(json: &Report<'_>, certificates: &[Certificate]) -> String {
     }
     text.push_str(&output::table(&rows));
     for certificate in certificates {
-        text.push_str(&format!("\n{certificate}\n"));
+        let _ = writeln!(text, "\n{certificate}");
     }
     text
 }
