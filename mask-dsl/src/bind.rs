@@ -99,6 +99,15 @@ impl BoundRule {
         self
     }
 
+    /// Another rule over the same captures, with the same values.
+    pub(crate) fn with_rule(&self, rule: Arc<Rule>) -> Self {
+        Self {
+            rule,
+            bindings: self.bindings.clone(),
+            reference: None,
+        }
+    }
+
     /// The rule.
     pub fn rule(&self) -> &Arc<Rule> {
         &self.rule

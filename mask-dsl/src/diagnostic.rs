@@ -1,7 +1,10 @@
 //! Faults in a user's rule: a message, the places it speaks of, and what to write instead.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use crate::ir::{Source, Span};
 
@@ -80,6 +83,82 @@ pub struct Diagnostics {
     pub source: Option<Arc<Source>>,
     /// At least one.
     pub items: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    /// Faults in the order of the text, each once.
+    pub fn sorted(source: Option<Arc<Source>>, mut items: Vec<Diagnostic>) -> Self {
+        items.sort_by_key(|item| item.labels.first().map(|label| label.span));
+        let mut kept: Vec<Diagnostic> = Vec::with_capacity(items.len());
+        for item in items {
+            let place = |item: &Diagnostic| item.labels.first().map(|label| label.span);
+            let said = kept
+                .iter()
+                .rev()
+                .take_while(|other| place(other) == place(&item))
+                .any(|other| *other == item);
+            if !said {
+                kept.push(item);
+            }
+        }
+        Self {
+            source,
+            items: kept,
+        }
+    }
+
+    /// Draws every fault under the lines it speaks of, as rustc does.
+    pub fn render(&self, color: bool) -> String {
+        let renderer = if color {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
+        let mut out = String::new();
+        for (i, item) in self.items.iter().enumerate() {
+            if i != 0 {
+                out.push('\n');
+            }
+            out.push_str(&renderer.render(&[self.report(item)]));
+            out.push('\n');
+        }
+        out
+    }
+
+    fn report<'a>(&'a self, item: &'a Diagnostic) -> Group<'a> {
+        let title = Level::ERROR.primary_title(&item.message).id(item.code);
+        let mut group = match (&self.source, item.labels.is_empty()) {
+            (Some(source), false) => {
+                let mut snippet = Snippet::source(&source.text).path(&source.name);
+                for (i, label) in item.labels.iter().enumerate() {
+                    let kind = if i == 0 {
+                        AnnotationKind::Primary
+                    } else {
+                        AnnotationKind::Context
+                    };
+                    let mark = kind.span(byte_range(&source.text, label.span));
+                    snippet = snippet.annotation(if label.text.is_empty() {
+                        mark
+                    } else {
+                        mark.label(&label.text)
+                    });
+                }
+                title.element(snippet)
+            }
+            (Some(_) | None, _) => Group::with_title(title),
+        };
+        if let Some(help) = &item.help {
+            group = group.element(Level::HELP.message(help));
+        }
+        group
+    }
+}
+
+/// The bytes of a span, moved out to whole characters of the text.
+fn byte_range(text: &str, span: Span) -> Range<usize> {
+    let start = text.floor_char_boundary(span.start as usize);
+    let end = text.ceil_char_boundary((span.end as usize).min(text.len()));
+    start..end.max(start)
 }
 
 impl fmt::Display for Diagnostics {

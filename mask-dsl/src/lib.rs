@@ -6,9 +6,16 @@ pub mod bind;
 pub mod block_mask;
 pub mod bucket;
 pub mod capture;
+pub mod catalogue;
 pub mod dense;
 pub mod diagnostic;
 pub mod eval;
 pub mod ir;
 pub mod math;
 pub mod pipeline;
+mod simplify;
+pub mod text;
+pub mod validate;
+
+#[cfg(test)]
+mod sexpr;

@@ -115,8 +115,13 @@ pub(crate) fn classifier(
 }
 
 /// Ranges of the scalars that may change within the bucket, by capture slot.
-fn scalar_ranges(_prepared: &Prepared) -> Vec<Option<(i64, i64)>> {
-    Vec::new()
+fn scalar_ranges(prepared: &Prepared) -> Vec<Option<(i64, i64)>> {
+    let ranges = &prepared.scope().scalar_ranges;
+    let captures = &prepared.rule().captures;
+    captures
+        .iter()
+        .map(|capture| ranges.get(&capture.name).copied())
+        .collect()
 }
 
 struct PlaneBuild<'a> {
@@ -355,3 +360,6 @@ impl Seen {
         self.allowed && self.masked
     }
 }
+
+#[cfg(test)]
+mod tests;

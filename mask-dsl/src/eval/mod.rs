@@ -5,6 +5,7 @@ pub(crate) mod scalar;
 
 pub use row::{RowEvaluator, RowMask};
 pub use scalar::{EvalError, EvalErrorKind, ScalarEvaluator};
+pub(crate) use scalar::{binary, cast, clamp, unary};
 
 /// The sizes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -123,8 +123,12 @@ impl BoundEvaluator {
             "{n_q} rows of {words_per_row} words, found {} words",
             bits.len()
         );
-        for row in bits.chunks_exact_mut(words_per_row.max(1)).take(n_q) {
-            row[words..].fill(0);
+        // The code writes the bytes of the keys; the rest of their last word, and the words after it, are zero.
+        let whole = n_kv / 64;
+        if whole < words_per_row {
+            for row in bits.chunks_exact_mut(words_per_row).take(n_q) {
+                row[whole..].fill(0);
+            }
         }
         let tile = self.check_tile(b, h, q0, n_q, kv0, n_kv);
         // SAFETY: every row has room for the words of its keys.
@@ -218,6 +222,22 @@ impl BoundEvaluator {
                 row_bytes as i64,
             );
         }
+    }
+}
+
+impl maskwright_dsl::block_mask::MaskEvaluator for BoundEvaluator {
+    fn tile(
+        &self,
+        b: u32,
+        h: u32,
+        q0: i64,
+        n_q: usize,
+        kv0: i64,
+        n_kv: usize,
+        bits: &mut [u64],
+        words_per_row: usize,
+    ) {
+        self.mask_tile(b, h, q0, n_q, kv0, n_kv, bits, words_per_row);
     }
 }
 

@@ -113,11 +113,7 @@ impl Build {
 }
 
 pub(crate) fn scope(bucket: &str, batch: u32, num_q_heads: u32) -> Scope {
-    Scope {
-        bucket: bucket.parse().unwrap(),
-        batch,
-        num_q_heads,
-    }
+    Scope::new(bucket.parse().unwrap(), batch, num_q_heads)
 }
 
 /// `kv <= q`.

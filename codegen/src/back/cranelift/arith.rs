@@ -185,15 +185,10 @@ impl Emitter<'_, '_> {
             BinaryOp::Ne => self.icmp(IntCC::NotEqual, a, b),
             BinaryOp::Lt => self.icmp(less, a, b),
             BinaryOp::Gt => self.icmp(less, b, a),
-            // One comparison and one inversion, which often folds into an `andnot`.
-            BinaryOp::Le => {
-                let greater = self.icmp(less, b, a);
-                self.not_bool(greater)
-            }
-            BinaryOp::Ge => {
-                let smaller = self.icmp(less, a, b);
-                self.not_bool(smaller)
-            }
+            BinaryOp::Le if ty == Ty::U32 => self.icmp(IntCC::UnsignedLessThanOrEqual, a, b),
+            BinaryOp::Le => self.icmp(IntCC::SignedLessThanOrEqual, a, b),
+            BinaryOp::Ge if ty == Ty::U32 => self.icmp(IntCC::UnsignedGreaterThanOrEqual, a, b),
+            BinaryOp::Ge => self.icmp(IntCC::SignedGreaterThanOrEqual, a, b),
             BinaryOp::Div
             | BinaryOp::Rem
             | BinaryOp::DivFloor
@@ -216,8 +211,7 @@ impl Emitter<'_, '_> {
             BinaryOp::Sub => self.builder.ins().fsub(a, b),
             BinaryOp::Mul => self.builder.ins().fmul(a, b),
             BinaryOp::Div => self.builder.ins().fdiv(a, b),
-            BinaryOp::Min => self.min_max_float(op, a, b),
-            BinaryOp::Max => self.min_max_float(op, a, b),
+            BinaryOp::Min | BinaryOp::Max => self.min_max_float(op, a, b),
             BinaryOp::Eq => self.fcmp(FloatCC::Equal, a, b),
             BinaryOp::Ne => self.fcmp(FloatCC::NotEqual, a, b),
             BinaryOp::Lt => self.fcmp(FloatCC::LessThan, a, b),
@@ -323,11 +317,10 @@ impl Emitter<'_, '_> {
     pub(super) fn cast_scalar(&mut self, from: Ty, to: Ty, v: Value) -> Value {
         let bits = |ty| if ty == Ty::I64 { I64 } else { I32 };
         match (from, to) {
-            (Ty::Bool, Ty::Bool)
-            | (Ty::F32, Ty::F32 | Ty::Bool)
+            (_, Ty::Bool)
+            | (Ty::F32, Ty::F32)
             | (Ty::I64, Ty::I64)
-            | (Ty::I32 | Ty::U32, Ty::I32 | Ty::U32)
-            | (Ty::I32 | Ty::U32 | Ty::I64, Ty::Bool) => v,
+            | (Ty::I32 | Ty::U32, Ty::I32 | Ty::U32) => v,
             (Ty::Bool, Ty::I32 | Ty::U32 | Ty::I64) => self.builder.ins().uextend(bits(to), v),
             (Ty::Bool, Ty::F32) => {
                 let int = self.builder.ins().uextend(I32, v);

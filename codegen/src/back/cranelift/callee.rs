@@ -62,9 +62,8 @@ impl Callee {
     pub fn signature(self, call_conv: CallConv) -> Signature {
         let mut signature = Signature::new(call_conv);
         let params: &[_] = match self {
-            Callee::Math(_) => &[I64, I64],
             Callee::Rem | Callee::Powf | Callee::Powi => &[I64, I64, I64],
-            Callee::PowInt => &[I64, I64],
+            Callee::Math(_) | Callee::PowInt => &[I64, I64],
         };
         signature.params = params.iter().map(|ty| AbiParam::new(*ty)).collect();
         if self == Callee::PowInt {

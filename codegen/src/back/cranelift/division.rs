@@ -179,7 +179,7 @@ impl Emitter<'_, '_> {
     /// Division of 32-bit lanes as floats of 64 bits, which is exact: a quotient that is no integer lies at least
     /// `1 / |b|` from the next one, and rounding moves it by at most `|a / b| / 2^53 < 1 / |b|`.
     fn divide_by_floats(&mut self, op: BinaryOp, ty: Ty, a: Value, b: Value) -> Value {
-        let (x, y) = (self.to_doubles(ty, a), self.to_doubles(ty, b));
+        let (x, y) = (self.doubles(ty, a), self.doubles(ty, b));
         let floors = matches!(op, BinaryOp::DivFloor | BinaryOp::RemFloor);
         let halves = [0, 1].map(|half| {
             let quotient = self.builder.ins().fdiv(x[half], y[half]);
@@ -209,7 +209,7 @@ impl Emitter<'_, '_> {
         self.correct(op, quotient, remainder, b)
     }
 
-    fn to_doubles(&mut self, ty: Ty, v: Value) -> [Value; 2] {
+    fn doubles(&mut self, ty: Ty, v: Value) -> [Value; 2] {
         let high = self.shuffle(v, v, [2, 3, 2, 3]);
         [v, high].map(|v| {
             if ty == Ty::U32 {

@@ -258,13 +258,6 @@ impl<'a, 'f> Emitter<'a, 'f> {
             .load(ty, flags, self.args, slot as i32 * 8)
     }
 
-    /// Memory that the checks of a call have proved to be there, of any alignment.
-    pub(super) fn memory(&self) -> MemFlagsData {
-        MemFlagsData::new()
-            .with_notrap()
-            .with_endianness(Endianness::Little)
-    }
-
     /// Calls a function that works in place on values in memory: `n` scalars, or whole lanes.
     pub(super) fn call_in_place(
         &mut self,
@@ -338,4 +331,11 @@ impl<'a, 'f> Emitter<'a, 'f> {
         self.callees[index as usize] = Some(function);
         function
     }
+}
+
+/// Memory that the checks of a call have proved to be there, of any alignment.
+pub(super) fn memory() -> MemFlagsData {
+    MemFlagsData::new()
+        .with_notrap()
+        .with_endianness(Endianness::Little)
 }

@@ -4,15 +4,39 @@ use maskwright_dsl::ir::{Arena, BinaryOp, Expr, ExprId, Rule, Ty, UnaryOp, Var};
 
 use super::callee::Callee;
 
-/// How often a node must be computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What a node depends on, and so how often it must be computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     /// Once per call: literals, sizes, captured scalars, `b`, `h`.
     Call,
-    /// Once per row: depends on `q`.
+    /// Once per row: `q`, not the key.
     Row,
-    /// For every key: depends on `kv` or the score.
+    /// Once per key: `kv`, not the query.
+    Key,
+    /// For every cell: both, or the score.
     Cell,
+}
+
+impl Level {
+    /// Whether neighbouring keys have different values.
+    pub(super) fn varies(self) -> bool {
+        match self {
+            Level::Key | Level::Cell => true,
+            Level::Call | Level::Row => false,
+        }
+    }
+
+    /// The level of what depends on both.
+    pub(super) fn join(self, other: Level) -> Level {
+        match (self, other) {
+            (Level::Call, level) | (level, Level::Call) => level,
+            (Level::Row, Level::Row) => Level::Row,
+            (Level::Key, Level::Key) => Level::Key,
+            (Level::Row | Level::Key | Level::Cell, Level::Row | Level::Key | Level::Cell) => {
+                Level::Cell
+            }
+        }
+    }
 }
 
 /// How a read that depends on the key reaches memory.
@@ -33,7 +57,7 @@ pub(super) struct Facts {
     pub(super) level: Vec<Level>,
     /// Whether the node is evaluated at every cell, so that its promises hold there; others are only guarded.
     pub(super) certain: Vec<bool>,
-    /// How a read is done; meaningful for reads at [`Level::Cell`].
+    /// How a read is done; meaningful for reads that vary.
     pub(super) access: Vec<Access>,
     /// Whether the result depends on the node.
     pub(super) needed: Vec<bool>,
@@ -55,20 +79,20 @@ impl Facts {
         let access = accesses(arena, &level);
         let needed = reached(arena, rule.root, |_, _| true);
         let is_stream =
-            |id: ExprId| level[id.index()] == Level::Cell && access[id.index()] != Access::Gather;
+            |id: ExprId| level[id.index()].varies() && access[id.index()] != Access::Gather;
         let in_lanes = reached(arena, rule.root, |parent, operand| {
-            level[operand.index()] == Level::Cell && !is_index_of_stream(arena, parent, is_stream)
+            level[operand.index()].varies() && !is_index_of_stream(arena, parent, is_stream)
         });
         let mut at_first = vec![false; arena.len()];
         let mut splat = vec![false; arena.len()];
-        splat[rule.root.index()] = level[rule.root.index()] < Level::Cell;
+        splat[rule.root.index()] = !level[rule.root.index()].varies();
         for id in arena.ids().filter(|id| in_lanes[id.index()]) {
-            if level[id.index()] < Level::Cell {
+            if !level[id.index()].varies() {
                 continue;
             }
             let stream = matches!(arena.expr(id), Expr::Load { .. }) && is_stream(id);
             arena.expr(id).for_each_operand(|operand| {
-                let varies = level[operand.index()] == Level::Cell;
+                let varies = level[operand.index()].varies();
                 at_first[operand.index()] |= stream && varies;
                 splat[operand.index()] |= !stream && !varies;
             });
@@ -78,7 +102,7 @@ impl Facts {
                 continue;
             }
             for_each_source(arena.expr(id), |operand| {
-                at_first[operand.index()] |= level[operand.index()] == Level::Cell;
+                at_first[operand.index()] |= level[operand.index()].varies();
             });
         }
         let rank = ranks(arena, &level);
@@ -127,7 +151,8 @@ fn levels(arena: &Arena) -> Vec<Level> {
     let mut levels: Vec<Level> = Vec::with_capacity(arena.len());
     for id in arena.ids() {
         let mut level = match arena.expr(id) {
-            Expr::Var(Var::KvIdx | Var::Score) => Level::Cell,
+            Expr::Var(Var::Score) => Level::Cell,
+            Expr::Var(Var::KvIdx) => Level::Key,
             Expr::Var(Var::QIdx) => Level::Row,
             Expr::Var(Var::B | Var::H | Var::QLen | Var::KvLen | Var::Batch | Var::NumQHeads)
             | Expr::Const(_)
@@ -142,7 +167,7 @@ fn levels(arena: &Arena) -> Vec<Level> {
             | Expr::Then { .. } => Level::Call,
         };
         for_each_source(arena.expr(id), |operand| {
-            level = level.max(levels[operand.index()]);
+            level = level.join(levels[operand.index()]);
         });
         levels.push(level);
     }
@@ -186,9 +211,7 @@ fn key_steps(arena: &Arena, level: &[Level]) -> Vec<Option<i64>> {
     let mut steps: Vec<Option<i64>> = Vec::with_capacity(arena.len());
     for id in arena.ids() {
         let at = |id: ExprId| steps[id.index()];
-        let step = if level[id.index()] < Level::Cell {
-            Some(0)
-        } else {
+        let step = if level[id.index()].varies() {
             match arena.expr(id) {
                 Expr::Var(Var::KvIdx) => Some(1),
                 Expr::Binary {
@@ -219,6 +242,8 @@ fn key_steps(arena: &Arena, level: &[Level]) -> Vec<Option<i64>> {
                 | Expr::Cast { .. }
                 | Expr::Select { .. } => None,
             }
+        } else {
+            Some(0)
         };
         steps.push(step.filter(|_| arena.ty(id).is_int()));
     }
@@ -234,7 +259,7 @@ fn accesses(arena: &Arena, level: &[Level]) -> Vec<Access> {
         let Some((last, others)) = index.split_last() else {
             return Access::Gather;
         };
-        if others.iter().any(|i| level[i.index()] == Level::Cell) {
+        if others.iter().any(|i| level[i.index()].varies()) {
             return Access::Gather;
         }
         match steps[last.index()] {
@@ -253,7 +278,7 @@ fn ranks(arena: &Arena, level: &[Level]) -> Vec<u32> {
         arena
             .expr(id)
             .for_each_operand(|operand| rank = rank.max(ranks[operand.index()]));
-        let calls = level[id.index()] == Level::Cell && lane_call(arena, id).is_some();
+        let calls = level[id.index()].varies() && lane_call(arena, id).is_some();
         ranks.push(rank + u32::from(calls));
     }
     ranks

@@ -8,8 +8,8 @@ use cranelift_codegen::ir::types::{F32, F32X4, F64, F64X2, I8X16, I16X8, I32, I3
 use cranelift_codegen::ir::{InstBuilder, Value};
 use maskwright_dsl::ir::{CaptureId, Elem, Expr, ExprId, Ty};
 
-use super::emit::{Emitter, Lanes};
-use super::facts::{Access, Level};
+use super::emit::{Emitter, Lanes, memory};
+use super::facts::Access;
 use super::layout::{AxisSlots, unit_stride};
 
 impl<'a> Emitter<'a, '_> {
@@ -44,7 +44,7 @@ impl<'a> Emitter<'a, '_> {
         };
         let mut base = self.arg(I64, start);
         for (&i, axis) in index.iter().zip(&slots.axes) {
-            if self.facts.level[i.index()] < Level::Cell {
+            if !self.facts.level[i.index()].varies() {
                 let scalar = self.scalar(i);
                 base = self.step_to(id, base, i, scalar, *axis);
             }
@@ -89,7 +89,7 @@ impl<'a> Emitter<'a, '_> {
         let (buffer, index) = self.read(id);
         let mut at = self.base(id);
         for (axis, &i) in index.iter().enumerate() {
-            if self.facts.level[i.index()] == Level::Cell {
+            if self.facts.level[i.index()].varies() {
                 let scalar = self.scalar(i);
                 let axis = self.layout.buffer(buffer).axes[axis];
                 at = self.step_to(id, at, i, scalar, axis);
@@ -117,7 +117,7 @@ impl<'a> Emitter<'a, '_> {
 
     /// An element as it is widened by the load itself: bits, bytes and halves in 32 bits.
     fn load_raw(&mut self, buffer: CaptureId, at: Value) -> Value {
-        let flags = self.memory();
+        let flags = memory();
         match self.elem(buffer) {
             Elem::Bits => {
                 let address = self.layout.buffer(buffer).address;
@@ -143,38 +143,40 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
-    /// Whether the reads of a step of `n` keys can be contiguous: `None` if the read is gathered anyway.
+    /// Whether neighbours along the last axis of a contiguous read lie next to each other in memory, as a truth value.
+    pub(super) fn emit_unit_check(&mut self, id: ExprId) -> Value {
+        let (buffer, _) = self.read(id);
+        let slots = self.layout.buffer(buffer);
+        let axis = slots.axes.last().expect("a stream has an axis");
+        let stride = self.arg(I64, axis.stride);
+        let unit = self.int(I64, unit_stride(slots.elem));
+        self.icmp(IntCC::Equal, stride, unit)
+    }
+
+    /// Whether a contiguous read of `n` keys stays in its buffer, as a truth value: `None` where that is proved.
     ///
-    /// The scalars must hold for the first key of the step.
-    pub(super) fn emit_stream_check(&mut self, id: ExprId, n: i64) -> Option<Value> {
-        let access = self.facts.access[id.index()];
-        if access == Access::Gather {
+    /// The scalars must hold for the first key.
+    pub(super) fn emit_range_check(&mut self, id: ExprId, n: i64) -> Option<Value> {
+        if self.facts.certain[id.index()] {
             return None;
         }
         let (buffer, index) = self.read(id);
-        let slots = self.layout.buffer(buffer);
-        let axis = *slots.axes.last().expect("a stream has an axis");
+        let axis = self.layout.buffer(buffer).axes.last();
+        let axis = *axis.expect("a stream has an axis");
         let i = *index.last().expect("a stream has an axis");
-        let stride = self.arg(I64, axis.stride);
-        let unit = self.int(I64, unit_stride(slots.elem));
-        let mut fits = self.icmp(IntCC::Equal, stride, unit);
-        if !self.facts.certain[id.index()] {
-            let scalar = self.scalar(i);
-            let first = self.widen_index(self.ty(i), scalar);
-            let n = self.int(I64, n - 1);
-            let (least, greatest) = if access == Access::Ascending {
-                (first, self.builder.ins().iadd(first, n))
-            } else {
-                (self.builder.ins().isub(first, n), first)
-            };
-            let last = self.arg(I64, axis.last);
-            let zero = self.int(I64, 0);
-            let above = self.icmp(IntCC::SignedLessThanOrEqual, zero, least);
-            let below = self.icmp(IntCC::SignedLessThanOrEqual, greatest, last);
-            fits = self.builder.ins().band(fits, above);
-            fits = self.builder.ins().band(fits, below);
-        }
-        Some(fits)
+        let scalar = self.scalar(i);
+        let first = self.widen_index(self.ty(i), scalar);
+        let n = self.int(I64, n - 1);
+        let (least, greatest) = if self.facts.access[id.index()] == Access::Ascending {
+            (first, self.builder.ins().iadd(first, n))
+        } else {
+            (self.builder.ins().isub(first, n), first)
+        };
+        let last = self.arg(I64, axis.last);
+        let zero = self.int(I64, 0);
+        let above = self.icmp(IntCC::SignedLessThanOrEqual, zero, least);
+        let below = self.icmp(IntCC::SignedLessThanOrEqual, greatest, last);
+        Some(self.builder.ins().band(above, below))
     }
 
     /// Address (for packed bits, position) of the element at the first key of a step.
@@ -218,7 +220,7 @@ impl<'a> Emitter<'a, '_> {
     }
 
     fn load_neighbours(&mut self, buffer: CaptureId, start: Value, at: i32) -> Lanes {
-        let flags = self.memory();
+        let flags = memory();
         Lanes::Four(match self.elem(buffer) {
             Elem::Bits => self.load_bits(buffer, start, at),
             elem @ (Elem::Bool | Elem::U8 | Elem::I8) => {
@@ -263,7 +265,7 @@ impl<'a> Emitter<'a, '_> {
 
     /// Four bits from position `start + at`: the bytes of the first and of the last hold them all, and exist.
     fn load_bits(&mut self, buffer: CaptureId, start: Value, at: i32) -> Value {
-        let flags = self.memory();
+        let flags = memory();
         let address = self.layout.buffer(buffer).address;
         let bytes = self.arg(I64, address);
         let first = self.builder.ins().iadd_imm_s(start, i64::from(at));
@@ -294,7 +296,7 @@ impl<'a> Emitter<'a, '_> {
         let (buffer, index) = self.read(id);
         let mut varying = Vec::new();
         for (axis, &i) in index.iter().enumerate() {
-            if self.facts.level[i.index()] == Level::Cell {
+            if self.facts.level[i.index()].varies() {
                 let lanes = self.lanes(group, i);
                 varying.push((i, lanes, self.layout.buffer(buffer).axes[axis]));
             }

@@ -1,7 +1,7 @@
 //! Cranelift IR of a prepared rule: one function that evaluates a tile of cells.
 //!
 //! A mask becomes `fn(args, b, h, q0, n_q, kv0, n_kv, bits, row_bytes)`, which writes bit `j` of row `i` for the cell
-//! `(b, h, q0 + i, kv0 + j)`, and zeroes the rest of each row's last 64-bit word. A `score_mod` becomes the same function
+//! `(b, h, q0 + i, kv0 + j)`; after the last key it may zero bits up to the end of its 64-bit word. A `score_mod` becomes the same function
 //! with the address of scores in place of bits, which it changes in place. `args` is the table of [`ArgsLayout`].
 
 mod arith;

@@ -8,7 +8,7 @@ use maskwright_dsl::ir::{BinaryOp, Expr, ExprId, Ty, UnaryOp};
 use super::callee::Callee;
 use super::division::divides;
 use super::emit::{Emitter, Lanes};
-use super::facts::{Level, lane_call};
+use super::facts::lane_call;
 use super::layout::CaptureSlots;
 
 impl Emitter<'_, '_> {
@@ -216,7 +216,7 @@ impl Emitter<'_, '_> {
 
     fn shift_lanes(&mut self, op: BinaryOp, v: ExprId, by: ExprId, a: Lanes, b: Lanes) -> Lanes {
         let ty = self.ty(v);
-        if self.facts.level[by.index()] < Level::Cell {
+        if !self.facts.level[by.index()].varies() {
             let amount = self.scalar(by);
             return self.zip([a], |this, [v]| this.shift_value(op, ty, v, amount));
         }
@@ -250,11 +250,10 @@ impl Emitter<'_, '_> {
 
     fn cast_lanes(&mut self, from: Ty, to: Ty, lanes: Lanes) -> Lanes {
         match (from, to) {
-            (Ty::Bool, Ty::Bool)
-            | (Ty::F32, Ty::F32 | Ty::Bool)
+            (_, Ty::Bool)
+            | (Ty::F32, Ty::F32)
             | (Ty::I64, Ty::I64)
-            | (Ty::I32 | Ty::U32, Ty::I32 | Ty::U32)
-            | (Ty::I32 | Ty::U32 | Ty::I64, Ty::Bool) => lanes,
+            | (Ty::I32 | Ty::U32, Ty::I32 | Ty::U32) => lanes,
             (Ty::Bool, Ty::I32 | Ty::U32) => Lanes::Four(self.ushr(lanes.four(), 31)),
             (Ty::Bool, Ty::I64) => {
                 let wide = self.widen_mask(lanes).pair();

@@ -1,18 +1,23 @@
-//! The loops of a tile: rows, steps of keys in lanes, and single keys where a step does not fit.
+//! The loops of a tile: steps of keys in lanes, or single keys where a step does not fit, each over all rows.
 //!
 //! ```text
-//! once per call      what depends on neither q nor kv
-//! for each row       what depends on q
-//!   for each step    if all of it is in the tile, and its reads are contiguous: lanes
-//!                    otherwise: key by key
+//! once per call       what depends on neither q nor kv
+//! for each step       if all of it is in the tile, and its reads are contiguous:
+//!                         lanes of what depends on kv alone
+//!                         for each row: what depends on q, lanes of the rest
+//!                     otherwise:
+//!                         for each row: what depends on q, the rest key by key
 //! ```
+//!
+//! Steps are the outer loop because most masks compare something of the query with something of the key: either side
+//! is then computed about once per row and key, not once per cell.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32, F32X4, I8X16, I32, I32X4, I64};
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use maskwright_dsl::ir::{Expr, ExprId, RuleKind, Var};
 
-use super::emit::{Emitter, Lanes};
+use super::emit::{Emitter, Lanes, memory};
 use super::facts::{Access, Level, lane_call};
 
 /// Parameters of a lowered function, in order.
@@ -31,6 +36,7 @@ impl Emitter<'_, '_> {
     /// Emits the whole function, from its entry block.
     pub(super) fn emit_tile(&mut self, params: &Params) {
         let start = self.builder.create_block();
+        let steps = self.builder.create_block();
         let exit = self.builder.create_block();
         // A tile without cells evaluates nothing, not even what every cell has in common.
         let zero = self.int(I64, 0);
@@ -43,31 +49,112 @@ impl Emitter<'_, '_> {
         self.set_var(Var::B, params.b);
         self.set_var(Var::H, params.h);
         self.emit_level(Level::Call);
+        let zero = self.int(I64, 0);
+        self.builder.ins().jump(steps, &[zero.into()]);
+
+        let key = self.builder.append_block_param(steps, I64);
+        let step = self.builder.create_block();
+        self.builder.switch_to_block(steps);
+        let more = self.icmp(IntCC::SignedLessThan, key, params.n_kv);
+        self.builder.ins().brif(more, step, &[], exit, &[]);
+
+        self.builder.switch_to_block(step);
+        self.emit_step(params, key, steps);
+
+        self.builder.switch_to_block(exit);
+        self.builder.ins().return_(&[]);
+        self.builder.seal_all_blocks();
+    }
+
+    /// Emits a step: all rows in lanes if it fits, all rows key by key otherwise; then the next step.
+    fn emit_step(&mut self, params: &Params, key: Value, steps: Block) {
+        let n = self.step();
+        let next = self.builder.ins().iadd_imm_s(key, n);
+        let key_32 = self.builder.ins().ireduce(I32, key);
+        let kv = self.builder.ins().iadd(params.kv0, key_32);
+        let mut fits = self.icmp(IntCC::SignedLessThanOrEqual, next, params.n_kv);
+        self.start_cell(kv);
+        self.emit_firsts(Level::Key);
+        let streams = self.streams();
+        for id in &streams {
+            let unit = self.emit_unit_check(*id);
+            fits = self.builder.ins().band(fits, unit);
+        }
+        fits = self
+            .emit_range_checks(&streams, Level::Key, Some(fits))
+            .unwrap_or(fits);
+        let lanes = self.builder.create_block();
+        let singles = self.builder.create_block();
+        self.builder.ins().brif(fits, lanes, &[], singles, &[]);
+
+        self.builder.switch_to_block(lanes);
+        for group in &mut self.groups {
+            group.fill(None);
+        }
+        let first = self.builder.ins().splat(I32X4, kv);
+        self.emit_groups(Level::Key, first, key);
+        self.emit_rows(params, next, steps, |this, out, row_end| {
+            this.emit_firsts(Level::Cell);
+            let fits = this.emit_range_checks(&streams, Level::Cell, None);
+            let singles = fits.map(|fits| {
+                let lanes = this.builder.create_block();
+                let singles = this.builder.create_block();
+                this.builder.ins().brif(fits, lanes, &[], singles, &[]);
+                this.builder.switch_to_block(lanes);
+                singles
+            });
+            let scores = this.score_address(out, key);
+            this.emit_groups(Level::Cell, first, scores);
+            this.store_step(key, out, scores);
+            this.builder.ins().jump(row_end, &[]);
+            if let Some(singles) = singles {
+                this.builder.switch_to_block(singles);
+                this.emit_singles(params, key, next, out, row_end);
+            }
+        });
+
+        self.builder.switch_to_block(singles);
+        self.emit_rows(params, next, steps, |this, out, row_end| {
+            this.emit_singles(params, key, next, out, row_end);
+        });
+    }
+
+    /// Emits a loop over the rows of the tile, and the jump to the next step.
+    ///
+    /// `body` gets the address of the row, and leaves to the block that it is given.
+    fn emit_rows(
+        &mut self,
+        params: &Params,
+        next: Value,
+        steps: Block,
+        body: impl FnOnce(&mut Self, Value, Block),
+    ) {
         let row = self.builder.create_block();
+        let row_end = self.builder.create_block();
         let q = self.builder.append_block_param(row, I32);
         let out = self.builder.append_block_param(row, I64);
         let left = self.builder.append_block_param(row, I64);
-        self.builder.ins().jump(
-            row,
-            &[params.q0.into(), params.out.into(), params.n_q.into()],
-        );
+        let first = [params.q0.into(), params.out.into(), params.n_q.into()];
+        self.builder.ins().jump(row, &first);
 
         self.builder.switch_to_block(row);
+        for id in self.rule.arena.ids() {
+            if self.facts.level[id.index()] == Level::Row {
+                self.scalars[id.index()] = None;
+            }
+        }
         self.set_var(Var::QIdx, q);
         self.emit_level(Level::Row);
-        let row_end = self.builder.create_block();
-        self.emit_row(params, out, row_end);
+        body(self, out, row_end);
 
         self.builder.switch_to_block(row_end);
         let next_q = self.builder.ins().iadd_imm_s(q, 1);
         let next_out = self.builder.ins().iadd(out, params.row_bytes);
         let next_left = self.builder.ins().iadd_imm_s(left, -1);
-        let next = [next_q.into(), next_out.into(), next_left.into()];
-        self.builder.ins().brif(next_left, row, &next, exit, &[]);
-
-        self.builder.switch_to_block(exit);
-        self.builder.ins().return_(&[]);
-        self.builder.seal_all_blocks();
+        let following = [next_q.into(), next_out.into(), next_left.into()];
+        self.builder
+            .ins()
+            .brif(next_left, row, &following, steps, &[next.into()]);
     }
 
     fn set_var(&mut self, var: Var, value: Value) {
@@ -90,9 +177,8 @@ impl Emitter<'_, '_> {
                 let fixed = index
                     .iter()
                     .map(|i| self.facts.level[i.index()])
-                    .filter(|level| *level < Level::Cell)
-                    .max()
-                    .unwrap_or(Level::Call);
+                    .filter(|level| !level.varies())
+                    .fold(Level::Call, Level::join);
                 if fixed == level {
                     self.emit_base(id);
                 }
@@ -112,74 +198,61 @@ impl Emitter<'_, '_> {
         self.groups.len() as i64 * 4
     }
 
-    fn emit_row(&mut self, params: &Params, out: Value, row_end: Block) {
-        if self.rule.kind == RuleKind::Mask {
-            // The steps write what they cover; the rest of the last word must be zero.
-            let last = self.builder.ins().iadd_imm_s(params.n_kv, -1);
-            let word = self.ushr(last, 6);
-            let offset = self.ishl(word, 3);
-            let address = self.builder.ins().iadd(out, offset);
-            let zero = self.int(I64, 0);
-            let flags = self.memory();
-            self.builder.ins().store(flags, zero, address, 0);
-        }
-        let steps = self.builder.create_block();
-        let key = self.builder.append_block_param(steps, I64);
-        let check = self.builder.create_block();
-        let vector = self.builder.create_block();
-        let single = self.builder.create_block();
-        let zero = self.int(I64, 0);
-        self.builder.ins().jump(steps, &[zero.into()]);
-
-        self.builder.switch_to_block(steps);
-        let more = self.icmp(IntCC::SignedLessThan, key, params.n_kv);
-        self.builder.ins().brif(more, check, &[], row_end, &[]);
-
-        self.builder.switch_to_block(check);
-        let step = self.step();
-        let next = self.builder.ins().iadd_imm_s(key, step);
-        let key_32 = self.builder.ins().ireduce(I32, key);
-        let kv = self.builder.ins().iadd(params.kv0, key_32);
-        let mut fits = self.icmp(IntCC::SignedLessThanOrEqual, next, params.n_kv);
-        self.start_cell(kv);
-        let streams: Vec<ExprId> = self
-            .needed()
+    /// Reads of neighbours that vector code does.
+    fn streams(&self) -> Vec<ExprId> {
+        self.needed()
             .filter(|id| self.facts.in_lanes[id.index()] && self.is_stream(*id))
-            .collect();
-        self.emit_cell(|facts, id| facts.at_first[id.index()]);
-        for id in &streams {
-            if let Some(contiguous) = self.emit_stream_check(*id, self.step()) {
-                fits = self.builder.ins().band(fits, contiguous);
+            .collect()
+    }
+
+    /// Emits the scalars at the first key of a step that contiguous reads start from.
+    fn emit_firsts(&mut self, level: Level) {
+        for id in self.needed() {
+            if self.facts.level[id.index()] == level && self.facts.at_first[id.index()] {
+                self.emit_scalar(id);
             }
         }
-        self.builder.ins().brif(fits, vector, &[], single, &[]);
+    }
 
-        self.builder.switch_to_block(vector);
-        self.emit_step(kv, key, out, &streams);
-        self.builder.ins().jump(steps, &[next.into()]);
-
-        self.builder.switch_to_block(single);
-        self.emit_singles(params, key, next, out, steps);
+    /// Joins `fits` with the range checks of the contiguous reads at a level.
+    fn emit_range_checks(
+        &mut self,
+        streams: &[ExprId],
+        level: Level,
+        mut fits: Option<Value>,
+    ) -> Option<Value> {
+        for id in streams {
+            if self.facts.level[id.index()] != level {
+                continue;
+            }
+            if let Some(inside) = self.emit_range_check(*id, self.step()) {
+                fits = Some(match fits {
+                    Some(fits) => self.builder.ins().band(fits, inside),
+                    None => inside,
+                });
+            }
+        }
+        fits
     }
 
     fn is_stream(&self, id: ExprId) -> bool {
-        self.facts.level[id.index()] == Level::Cell
-            && self.facts.access[id.index()] != Access::Gather
+        self.facts.level[id.index()].varies() && self.facts.access[id.index()] != Access::Gather
     }
 
     /// Forgets the scalars of the last cell and starts another.
     fn start_cell(&mut self, kv: Value) {
         for id in self.rule.arena.ids() {
-            if self.facts.level[id.index()] == Level::Cell {
+            if self.facts.level[id.index()].varies() {
                 self.scalars[id.index()] = None;
             }
         }
         self.set_var(Var::KvIdx, kv);
     }
 
-    fn emit_cell(&mut self, wanted: impl Fn(&super::facts::Facts, ExprId) -> bool) {
+    /// Emits all of a cell as scalars.
+    fn emit_cell(&mut self) {
         for id in self.needed() {
-            if self.facts.level[id.index()] == Level::Cell && wanted(self.facts, id) {
+            if self.facts.level[id.index()].varies() {
                 self.emit_scalar(id);
             }
         }
@@ -191,23 +264,19 @@ impl Emitter<'_, '_> {
         self.builder.ins().iadd(out, offset)
     }
 
-    fn emit_step(&mut self, kv: Value, key: Value, out: Value, streams: &[ExprId]) {
+    /// Emits the lanes of all nodes at a level, group by group between calls. `scores` is read at [`Level::Cell`] only.
+    fn emit_groups(&mut self, level: Level, first: Value, scores: Value) {
         let n_groups = self.groups.len();
-        for group in &mut self.groups {
-            group.fill(None);
-        }
-        let starts: Vec<Value> = streams
-            .iter()
-            .map(|id| self.emit_stream_start(*id))
-            .collect();
         let ids: Vec<ExprId> = self
             .needed()
-            .filter(|id| {
-                self.facts.in_lanes[id.index()] && self.facts.level[id.index()] == Level::Cell
-            })
+            .filter(|id| self.facts.in_lanes[id.index()] && self.facts.level[id.index()] == level)
             .collect();
-        let scores = self.score_address(out, key);
-        let first = self.builder.ins().splat(I32X4, kv);
+        let mut starts = vec![None; self.rule.arena.len()];
+        for &id in &ids {
+            if self.is_stream(id) {
+                starts[id.index()] = Some(self.emit_stream_start(id));
+            }
+        }
         let calls = ids.iter().map(|id| self.facts.rank[id.index()]).max();
         for rank in 0..=calls.unwrap_or(0) {
             for &id in ids.iter().filter(|id| self.facts.rank[id.index()] == rank) {
@@ -217,8 +286,8 @@ impl Emitter<'_, '_> {
             }
             for group in 0..n_groups {
                 for &id in ids.iter().filter(|id| self.facts.rank[id.index()] == rank) {
-                    if let Some(at) = streams.iter().position(|stream| *stream == id) {
-                        let lanes = self.load_stream(id, starts[at], group);
+                    if let Some(start) = starts[id.index()] {
+                        let lanes = self.load_stream(id, start, group);
                         self.groups[group][id.index()] = Some(lanes);
                     } else if let Expr::Var(var) = self.rule.arena.expr(id) {
                         let lanes = self.var_lanes(*var, first, scores, group);
@@ -229,11 +298,14 @@ impl Emitter<'_, '_> {
                 }
             }
         }
+    }
+
+    fn store_step(&mut self, key: Value, out: Value, scores: Value) {
         match self.rule.kind {
             RuleKind::Mask => self.store_bits(key, out),
             RuleKind::Score => {
-                let flags = self.memory();
-                for group in 0..n_groups {
+                let flags = memory();
+                for group in 0..self.groups.len() {
                     let value = self.lanes(group, self.rule.root).four();
                     let at = group as i32 * 16;
                     self.builder.ins().store(flags, value, scores, at);
@@ -250,7 +322,7 @@ impl Emitter<'_, '_> {
                 Lanes::Four(self.builder.ins().iadd(first, offsets))
             }
             Var::Score => {
-                let flags = self.memory();
+                let flags = memory();
                 let at = group as i32 * 16;
                 Lanes::Four(self.builder.ins().load(F32X4, flags, scores, at))
             }
@@ -267,7 +339,7 @@ impl Emitter<'_, '_> {
             .collect();
         let bytes = self.ushr(key, 3);
         let address = self.builder.ins().iadd(out, bytes);
-        let flags = self.memory();
+        let flags = memory();
         let mut words = Vec::new();
         for four in masks.chunks(4) {
             let halves: Vec<Value> = four
@@ -299,7 +371,14 @@ impl Emitter<'_, '_> {
     }
 
     /// Emits the loop over keys `key..min(next, n_kv)`, one at a time.
-    fn emit_singles(&mut self, params: &Params, key: Value, next: Value, out: Value, steps: Block) {
+    fn emit_singles(
+        &mut self,
+        params: &Params,
+        key: Value,
+        next: Value,
+        out: Value,
+        row_end: Block,
+    ) {
         let end = self.builder.ins().smin(next, params.n_kv);
         let cell = self.builder.create_block();
         let at = self.builder.append_block_param(cell, I64);
@@ -314,12 +393,12 @@ impl Emitter<'_, '_> {
         let kv = self.builder.ins().iadd(params.kv0, at_32);
         self.start_cell(kv);
         let score = self.score_address(out, at);
-        let flags = self.memory();
+        let flags = memory();
         if self.rule.kind == RuleKind::Score {
             let value = self.builder.ins().load(F32, flags, score, 0);
             self.set_var(Var::Score, value);
         }
-        self.emit_cell(|_, _| true);
+        self.emit_cell();
         let result = self.scalar(self.rule.root);
         let bits = match self.rule.kind {
             RuleKind::Score => {
@@ -354,6 +433,6 @@ impl Emitter<'_, '_> {
                 }
             }
         }
-        self.builder.ins().jump(steps, &[next.into()]);
+        self.builder.ins().jump(row_end, &[]);
     }
 }

@@ -261,7 +261,7 @@ impl PlaneClassifier {
             block_kv: 1,
             single: true,
         };
-        for at in 0..self.steps.len() {
+        for (at, is_exported) in exported.into_iter().enumerate() {
             let axis = match along(&self.statics, at) {
                 0 => {
                     self.run_step(at, &nowhere);
@@ -279,7 +279,7 @@ impl PlaneClassifier {
                 }
             };
             axis.steps.push(at);
-            if exported[at] {
+            if is_exported {
                 axis.exports.push(at);
             }
         }

@@ -10,7 +10,7 @@ use maskwright_dsl::ir::{
     Arena, BinaryOp, CaptureDecl, CaptureId, CaptureKind, Const, Expr, ExprId, Extent, MathFn,
     Rule, RuleKind, Ty, UnaryOp, Var,
 };
-use maskwright_dsl::pipeline::{Prepared, Scope, prepare};
+use maskwright_dsl::pipeline::{Prepared, Scope, prepare_unchecked};
 
 use crate::jit::{BoundEvaluator, CompiledRule};
 
@@ -131,7 +131,7 @@ impl Build {
             source: None,
         };
         let bound = BoundRule::new(Arc::new(rule), self.values.clone(), &[]).unwrap();
-        prepare(&bound, &scope()).unwrap()
+        prepare_unchecked(&bound, &scope())
     }
 
     /// Compiles the rule with this result, and compares it with the interpreter.
@@ -144,16 +144,13 @@ impl Build {
 pub(super) const LEN: i32 = 150;
 
 pub(super) fn scope() -> Scope {
-    Scope {
-        bucket: Bucket {
-            q_len: 0..=1 << 20,
-            kv_len: 0..=1 << 20,
-            relation: Relation::Free,
-            q_offset: 0..=1 << 20,
-        },
-        batch: 2,
-        num_q_heads: 3,
-    }
+    let bucket = Bucket {
+        q_len: 0..=1 << 20,
+        kv_len: 0..=1 << 20,
+        relation: Relation::Free,
+        q_offset: 0..=1 << 20,
+    };
+    Scope::new(bucket, 2, 3)
 }
 
 pub(super) fn sizes() -> Sizes {
@@ -247,7 +244,7 @@ fn score_at(at: usize) -> f32 {
         29 => f32::MAX,
         _ => {
             let hash = (at as u32).wrapping_mul(2_654_435_761) >> 8;
-            (hash as f32 / 65536.0 - 128.0) * if at % 2 == 0 { 1.0 } else { 0.01 }
+            (hash as f32 / 65536.0 - 128.0) * if at.is_multiple_of(2) { 1.0 } else { 0.01 }
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::jit::{BoundEvaluator, CompiledRule};
 
 const TYPES: [Ty; 5] = [Ty::Bool, Ty::I32, Ty::I64, Ty::U32, Ty::F32];
 
-const BINARY: [BinaryOp; 30] = [
+pub(super) const BINARY: [BinaryOp; 30] = [
     BinaryOp::Add,
     BinaryOp::Sub,
     BinaryOp::Mul,
@@ -106,13 +106,17 @@ fn values(ty: Ty, n: usize, seed: u64) -> Vec<Const> {
         let bits = state ^ state >> 29;
         let small = bits >> 60;
         // Half of them small, so that exact products and powers exist.
-        let scaled = if small % 2 == 0 { bits >> 56 } else { bits };
+        let scaled = if small.is_multiple_of(2) {
+            bits >> 56
+        } else {
+            bits
+        };
         match ty {
             Ty::Bool => Const::Bool(bits >> 40 & 1 == 1),
             Ty::I32 => Const::I32((scaled as i32).wrapping_sub((small * 9) as i32)),
             Ty::U32 => Const::U32(scaled as u32),
             Ty::I64 => Const::I64((scaled as i64).wrapping_sub((small * 9) as i64)),
-            Ty::F32 if small % 4 == 0 => Const::F32(f32::from_bits((bits >> 20) as u32)),
+            Ty::F32 if small.is_multiple_of(4) => Const::F32(f32::from_bits((bits >> 20) as u32)),
             Ty::F32 => Const::F32((bits >> 40) as u16 as f32 / 256.0 - 128.0),
         }
     };

@@ -4,12 +4,12 @@ use half::{bf16, f16};
 use maskwright_dsl::capture::{BufferData, CaptureValue, CapturedBuffer};
 use maskwright_dsl::eval::Sizes;
 use maskwright_dsl::ir::{BinaryOp, CaptureId, Const, Elem, ExprId, MathFn, Ty, UnaryOp, Var};
-use maskwright_dsl::pipeline::prepare;
+use maskwright_dsl::pipeline::prepare_unchecked;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use super::build::{Build, LEN, check, check_compiled, scope, sizes};
-use crate::jit::{BoundEvaluator, CompiledRule, EvaluatorError};
+use crate::jit::{BoundEvaluator, CompiledRule, EvaluatorError, clif};
 
 fn documents(n: i32, length: i32) -> BufferData {
     BufferData::I32((0..n).map(|i| i / length).collect())
@@ -71,7 +71,7 @@ fn other_values_and_lengths_run_the_same_code() {
             .rebind(CaptureId(0), CaptureValue::Scalar(Const::I32(window)))
             .and_then(|bound| bound.rebind(CaptureId(1), CaptureValue::Buffer(doc)))
             .unwrap();
-        let prepared = prepare(&bound, &scope()).unwrap();
+        let prepared = prepare_unchecked(&bound, &scope());
         let sizes = Sizes {
             q_len: n,
             kv_len: n,
@@ -395,7 +395,7 @@ fn packed_bits_stand_in_for_bytes() {
         .original()
         .rebind(allowed, CaptureValue::Buffer(bits))
         .unwrap();
-    let prepared = prepare(&bound, &scope()).unwrap();
+    let prepared = prepare_unchecked(&bound, &scope());
     // Bits need other loads than bytes, so this is other code.
     assert!(!bytes.fits(&prepared));
     check(&prepared, sizes());
@@ -421,4 +421,64 @@ fn eager_lets_and_sizes() {
         .arena
         .known(&maskwright_dsl::ir::Expr::Then { first, value });
     rule.check(root);
+}
+
+#[test]
+fn large_rules_take_shorter_steps() {
+    for n in [10, 40, 100, 400] {
+        let mut rule = Build::default();
+        let doc = rule.list(documents(LEN, 13));
+        let (q, kv) = (rule.q(), rule.kv());
+        let mut root = causal(&mut rule);
+        let mine = rule.load(doc, &[q]);
+        for i in 0..n {
+            let factor = rule.i32(i * 3 + 1);
+            let place = rule.op(BinaryOp::Mul, mine, factor);
+            let sum = rule.op(BinaryOp::Add, place, kv);
+            let other = rule.i32(i + 17);
+            let hit = rule.op(BinaryOp::Eq, sum, other);
+            root = rule.op(BinaryOp::BitXor, root, hit);
+        }
+        rule.check(root);
+        let score = rule.var(Var::Score);
+        let halved = rule.unary(UnaryOp::Math(MathFn::Sqrt), score);
+        let root = rule.select(root, score, halved);
+        rule.check(root);
+    }
+}
+
+#[test]
+fn the_same_rule_gives_the_same_text() {
+    let build = || {
+        let mut rule = Build::default();
+        let window = rule.scalar(Const::I32(40));
+        let doc = rule.list(documents(LEN, 29));
+        let root = window_in_documents(&mut rule, window, doc);
+        clif(&rule.finish(root)).unwrap()
+    };
+    let text = build();
+    assert_eq!(text, build());
+    assert!(text.starts_with("function"), "{text}");
+    assert!(text.contains("vhigh_bits"), "{text}");
+}
+
+#[test]
+fn evaluators_are_shared_between_threads() {
+    fn shared<T: Send + Sync + Clone>(_: &T) {}
+    let mut rule = Build::default();
+    let root = causal(&mut rule);
+    let prepared = rule.finish(root);
+    let compiled = Arc::new(CompiledRule::compile(&prepared).unwrap());
+    let evaluator = BoundEvaluator::new(compiled, &prepared, sizes()).unwrap();
+    shared(&evaluator);
+    std::thread::scope(|scope| {
+        for q0 in 0..4 {
+            let evaluator = &evaluator;
+            scope.spawn(move || {
+                let mut bits = [0; 3];
+                evaluator.mask_tile(0, 0, q0, 1, 0, LEN as usize, &mut bits, 3);
+                assert_eq!(bits, [(2 << q0) - 1, 0, 0]);
+            });
+        }
+    });
 }

@@ -1,0 +1,121 @@
+//! Every case of the corpus, on every engine.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use maskwright_tests::case::{Case, Kind, RuleFile, corpus};
+use maskwright_tests::engine::{
+    AttentionEngine, BlockMasks, Compiled, Engine, NoOutcome, Rows, ScalarInterpreter,
+    SimplifiedRows, check,
+};
+use maskwright_tests::program::{Form, Program};
+
+/// Runs every case in both forms, and reports everything that went wrong at once. The engine must skip exactly the
+/// cases of which `skips` holds.
+#[track_caller]
+fn run(engine: &dyn Engine, skips: fn(&RuleFile, &Case) -> bool) {
+    let mut faults = Vec::new();
+    let mut skipped: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut passed = 0;
+    for file in corpus() {
+        for case in &file.cases {
+            for form in [Form::RunTime, Form::Const] {
+                let program = match Program::new(file, case, form) {
+                    Ok(Some(program)) => program,
+                    Ok(None) => continue,
+                    Err(error) => {
+                        faults.push(format!("{}/{} ({form:?}): {error}", file.id, case.id));
+                        continue;
+                    }
+                };
+                let outcome = engine.run(&program);
+                let is_skipped = matches!(outcome, Err(NoOutcome::Skip(_)));
+                if is_skipped != skips(file, case) {
+                    faults.push(format!(
+                        "{program}: expected {} skip",
+                        if is_skipped { "no" } else { "a" }
+                    ));
+                }
+                match outcome {
+                    Ok(outcome) => match check(&program, &outcome) {
+                        Ok(()) => passed += 1,
+                        Err(error) => faults.push(format!("{program}: {error}")),
+                    },
+                    Err(NoOutcome::Skip(reason)) => {
+                        skipped.entry(reason).or_default().push(program.to_string());
+                    }
+                    Err(NoOutcome::Fault(error)) => faults.push(format!("{program}: {error}")),
+                }
+            }
+        }
+    }
+    let skips: Vec<String> = skipped
+        .iter()
+        .map(|(reason, programs)| {
+            let n = programs.len();
+            format!("\n  skipped {n} ({reason}): {}", programs.join(", "))
+        })
+        .collect();
+    let skips = skips.concat();
+    let failed = faults.len();
+    let report = format!("{}: {passed} passed, {failed} failed{skips}", engine.name());
+    assert!(faults.is_empty(), "{report}:\n{}", faults.join("\n"));
+    eprintln!("{report}");
+    assert!(0 < passed, "{report}");
+}
+
+#[test]
+fn the_corpus_is_complete() {
+    let ids: BTreeSet<&str> = corpus().iter().map(|file| file.id.as_str()).collect();
+    assert_eq!(ids.len(), corpus().len(), "ids are unique");
+    let count = |kind| {
+        let files = corpus().iter().filter(|file| file.kind == kind);
+        // Files whose names have a dash are variants of our own.
+        files.filter(|file| !file.id.contains('-')).count()
+    };
+    assert_eq!((count(Kind::Mask), count(Kind::Score)), (64, 25));
+    let cases: usize = corpus()
+        .iter()
+        .filter(|file| !file.id.contains('-'))
+        .map(|file| file.cases.len())
+        .sum();
+    assert_eq!(cases, 247);
+    for file in corpus() {
+        let cases: BTreeSet<&str> = file.cases.iter().map(|case| case.id.as_str()).collect();
+        assert_eq!(cases.len(), file.cases.len(), "{}: ids are unique", file.id);
+        assert!(
+            !file.name.is_empty() && !file.seen.is_empty(),
+            "{}",
+            file.id
+        );
+    }
+}
+
+#[test]
+fn scalar_interpreter() {
+    run(&ScalarInterpreter, |_, case| 40_000 < case.cells());
+}
+
+#[test]
+fn row_interpreter() {
+    run(&Rows, |_, _| false);
+}
+
+#[test]
+fn simplified_rules() {
+    run(&SimplifiedRows, |_, _| false);
+}
+
+#[test]
+fn compiled_evaluator() {
+    run(&Compiled, |_, _| false);
+}
+
+#[test]
+fn block_masks() {
+    run(&BlockMasks, |file, _| file.kind == Kind::Score);
+}
+
+#[test]
+fn attention() {
+    run(&AttentionEngine, |_, case| !AttentionEngine::takes(case));
+}

@@ -1,0 +1,4 @@
+//! The integration tests of Maskwright.
+
+mod bugs;
+mod corpus;
