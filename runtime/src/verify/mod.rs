@@ -8,6 +8,7 @@ mod bits;
 mod captured;
 mod certificate;
 mod classes;
+mod engines;
 mod error;
 mod members;
 mod mismatch;
