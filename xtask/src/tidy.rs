@@ -89,7 +89,7 @@ fn check_catalogue(faults: &mut Vec<String>) -> Result<(), String> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        if !list.contains(&format!("\"{stem}")) {
+        if !list.contains(&format!(" {stem},")) {
             faults.push(format!("catalogue/{stem}.mask is not listed in mod.rs"));
         }
         if !root().join(format!("tests/cases/{stem}.toml")).exists() {
