@@ -23,6 +23,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // 32 rows of blocks: a diagonal of three, and the first column for the sinks.
     assert_eq!(counts.full, 31);
-    assert!(0.85 < mask.sparsity());
+    assert!(85.0 < mask.sparsity());
     Ok(())
 }

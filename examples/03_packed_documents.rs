@@ -50,9 +50,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "{}",
         mask.draw(0, 0, maskwright::block_mask::DrawOptions::default())
     );
-    println!(
-        "{:.0} % of the blocks are never touched",
-        100.0 * mask.sparsity()
-    );
+    println!("{:.0} % of the blocks are never touched", mask.sparsity());
     Ok(())
 }

@@ -1,8 +1,12 @@
 //! An annotated function as we see it: variables, captures and constants, each with the tokens it came from.
 
 use maskwright_dsl::ir::{RuleKind, Var};
-use proc_macro2::Ident;
-use syn::{Attribute, FnArg, GenericArgument, GenericParam, ItemFn, Pat, PathArguments, Type};
+use proc_macro2::{Ident, TokenStream};
+use quote::ToTokens;
+use syn::punctuated::Punctuated;
+use syn::{
+    Attribute, Expr, FnArg, GenericArgument, GenericParam, ItemFn, Pat, PathArguments, Token, Type,
+};
 
 use crate::attr::Declared;
 
@@ -31,9 +35,29 @@ pub(crate) enum Role {
     /// `&[T]`
     Slice(Type),
     /// `&Buffer<T, N>`
-    Buffer(Type, GenericArgument),
+    Buffer(Type, TokenStream),
     /// Something that no rule captures.
     Unknown,
+}
+
+impl Param {
+    /// The declared extents, if there is one for each axis.
+    pub(crate) fn extent(&self) -> Option<&Punctuated<Expr, Token![,]>> {
+        let axes = self.role.axes()?;
+        let extent = self.declared.extent.as_ref();
+        extent.filter(|extent| extent.len() == axes)
+    }
+}
+
+impl Role {
+    /// The number of axes of a buffer, where it is a literal.
+    pub(crate) fn axes(&self) -> Option<usize> {
+        match self {
+            Role::Slice(_) => Some(1),
+            Role::Buffer(_, rank) => rank.to_string().parse().ok(),
+            Role::Variable(_) | Role::Scalar | Role::Unknown => None,
+        }
+    }
 }
 
 /// A `const` parameter.
@@ -104,7 +128,7 @@ fn doc_line(attr: &Attribute) -> Option<String> {
     if !meta.path.is_ident("doc") {
         return None;
     }
-    let syn::Expr::Lit(literal) = &meta.value else {
+    let Expr::Lit(literal) = &meta.value else {
         return None;
     };
     let syn::Lit::Str(text) = &literal.lit else {
@@ -159,7 +183,7 @@ pub(crate) fn buffer(ty: &Type) -> Option<Role> {
     else {
         return None;
     };
-    (last.ident == "Buffer").then(|| Role::Buffer(elem.clone(), rank.clone()))
+    (last.ident == "Buffer").then(|| Role::Buffer(elem.clone(), rank.to_token_stream()))
 }
 
 /// The type within parentheses and the groups of `macro_rules!`.

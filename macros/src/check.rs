@@ -176,6 +176,15 @@ fn capture_is_known(param: &crate::ast::Param, errors: &mut Vec<Error>) {
             }
             _ => CAPTURES,
         },
+        Type::Path(path)
+            if path
+                .path
+                .segments
+                .last()
+                .is_some_and(|last| last.ident == "Vec") =>
+        {
+            "a buffer of one axis is captured as `&[T]`; `bind` takes a `Vec<T>` for it"
+        }
         _ => CAPTURES,
     };
     errors.push(fault(
@@ -206,20 +215,14 @@ fn extent_is_of_a_buffer(param: &crate::ast::Param, errors: &mut Vec<Error>) {
     let Some(extent) = &param.declared.extent else {
         return;
     };
-    let axes = match &param.role {
-        Role::Slice(_) => Some(1),
-        Role::Buffer(_, rank) => rank.to_token_stream().to_string().parse::<usize>().ok(),
-        Role::Variable(_) | Role::Scalar => {
-            errors.push(fault(
-                &param.ident,
-                format!("expected a buffer with extents, found `{}`", param.ident),
-                "leave `#[extent(..)]` out",
-            ));
-            None
-        }
-        Role::Unknown => None,
-    };
-    if let Some(axes) = axes
+    if let Role::Variable(_) | Role::Scalar = param.role {
+        errors.push(fault(
+            &param.ident,
+            format!("expected a buffer with extents, found `{}`", param.ident),
+            "leave `#[extent(..)]` out",
+        ));
+    }
+    if let Some(axes) = param.role.axes()
         && axes != extent.len()
     {
         errors.push(fault(

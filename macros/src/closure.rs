@@ -310,6 +310,7 @@ fn rust_block(
     let names_inf = binds(&body, "inf");
     let mut rewrite = Rewrite {
         buffers: &is_capture,
+        borrowed: &is_capture,
         names_inf,
         callees: Vec::new(),
     };

@@ -15,9 +15,9 @@
 use maskwright_dsl::ir::{RuleKind, Source, Var};
 use maskwright_dsl::text::check_rust_closure;
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote};
+use quote::{ToTokens, quote};
 use syn::visit_mut::VisitMut;
-use syn::{GenericArgument, Item, ItemFn, ReturnType, Type};
+use syn::{Item, ItemFn, ReturnType, Type};
 
 use crate::ast::{Role, RuleFn, bare};
 use crate::check::check;
@@ -94,26 +94,31 @@ fn print(rule: &RuleFn, body: TokenStream) -> Text {
     let mut text = Text::new(sig.fn_token.span);
     text.written("fn ");
     text.name(&sig.ident);
-    for (i, constant) in rule.consts.iter().enumerate() {
-        text.written(if i == 0 { "<const " } else { ", const " });
+    // Between `<` and `>` no range can be declared.
+    let in_parens = rule.consts.iter().any(|c| c.declared.range.is_some());
+    let mut before = if in_parens { "(const " } else { "<const " };
+    for constant in &rule.consts {
+        text.written(before);
+        before = ", const ";
         text.name(&constant.ident);
         text.written(": ");
         text.plain(constant.ty.to_token_stream());
         range(&mut text, constant.declared.range.as_ref());
     }
-    text.written(if rule.consts.is_empty() { "(" } else { ">(" });
-    let mut is_first = true;
+    let mut before = match (rule.consts.is_empty(), in_parens) {
+        (true, _) => "(",
+        (false, false) => ">(",
+        (false, true) => ", ",
+    };
     for param in &rule.params {
         if matches!(param.role, Role::Unknown) {
             continue;
         }
-        if !is_first {
-            text.written(", ");
-        }
-        is_first = false;
+        text.written(before);
+        before = ", ";
         text.name(&param.ident);
         text.written(": ");
-        match (&param.role, &param.declared.extent) {
+        match (&param.role, param.extent()) {
             (Role::Slice(elem) | Role::Buffer(elem, _), Some(extent)) => {
                 text.written("[");
                 self::elem(&mut text, elem);
@@ -130,7 +135,7 @@ fn print(rule: &RuleFn, body: TokenStream) -> Text {
                 text.written("&Buffer<");
                 self::elem(&mut text, elem);
                 text.written(", ");
-                text.plain(rank.to_token_stream());
+                text.plain(rank.clone());
                 text.written(">");
             }
             (Role::Variable(_) | Role::Scalar | Role::Unknown, _) => {
@@ -138,6 +143,10 @@ fn print(rule: &RuleFn, body: TokenStream) -> Text {
             }
         }
         range(&mut text, param.declared.range.as_ref());
+    }
+    if before != ", " {
+        // Without parameters nothing has opened the parentheses.
+        text.written(before);
     }
     text.written(") -> ");
     match &sig.output {
@@ -195,11 +204,10 @@ pub(crate) fn variable(var: Var, point: &Ident, sizes: &Ident) -> TokenStream {
 pub(crate) fn bind_params(rule: &RuleFn) -> Vec<TokenStream> {
     let param = |param: &crate::ast::Param| {
         let (ident, ty) = (&param.ident, &param.ty);
-        match buffer_type(&param.role) {
-            Some((elem, rank)) => {
-                quote!(#ident: impl ::maskwright::__private::IntoBuffer<#elem, #rank>)
-            }
-            None => quote!(#ident: #ty),
+        if let Some((elem, rank)) = buffer_type(&param.role) {
+            quote!(#ident: impl ::maskwright::__private::IntoBuffer<#elem, #rank>)
+        } else {
+            quote!(#ident: #ty)
         }
     };
     rule.captures().map(param).collect()
@@ -208,10 +216,7 @@ pub(crate) fn bind_params(rule: &RuleFn) -> Vec<TokenStream> {
 fn buffer_type(role: &Role) -> Option<(TokenStream, TokenStream)> {
     match role {
         Role::Slice(elem) => Some((elem.to_token_stream(), quote!(1))),
-        Role::Buffer(elem, rank) => {
-            let rank: &GenericArgument = rank;
-            Some((elem.to_token_stream(), rank.to_token_stream()))
-        }
+        Role::Buffer(elem, rank) => Some((elem.to_token_stream(), rank.clone())),
         Role::Variable(_) | Role::Scalar | Role::Unknown => None,
     }
 }
@@ -236,6 +241,7 @@ fn rust_items(mut rule: RuleFn, text: &str) -> TokenStream {
     };
     let hidden = |name: &str| Ident::new(name, Span::mixed_site());
     let (point, sizes, values) = (hidden("_point"), hidden("_sizes"), hidden("values"));
+    let item = hidden("ITEM");
 
     // Each capture becomes a buffer or stays a scalar, then its value is taken, then the closure moves it.
     let params = bind_params(&rule);
@@ -275,7 +281,6 @@ fn rust_items(mut rule: RuleFn, text: &str) -> TokenStream {
         format!("The rule of the function [`{name}`](fn@{name}), which binds what it captures.");
     let bind_doc = "Binds captured values, in the order of the parameters.\n\n# Panics\nIf what the function calls makes no sense with it; `try_bind` gives an error.";
     let try_doc = "Binds captured values, in the order of the parameters.\n\n# Errors\nIf what the function calls makes no sense with it, or a name in a declared extent has no value.";
-    let place = format_ident!("ITEM", span = Span::mixed_site());
     quote! {
         #function
 
@@ -286,7 +291,7 @@ fn rust_items(mut rule: RuleFn, text: &str) -> TokenStream {
         #vis struct #name {}
 
         #(#conditions)*
-        #[allow(dead_code, reason = "a rule may serve calls alone")]
+        #[allow(dead_code, clippy::too_many_arguments, reason = "a rule may serve calls alone, and captures what it captures")]
         impl #name {
             #[doc = #bind_doc]
             #[must_use]
@@ -315,14 +320,14 @@ fn rust_items(mut rule: RuleFn, text: &str) -> TokenStream {
         #(#conditions)*
         impl ::maskwright::__private::AnnotatedFn for #name {
             fn item() -> &'static ::maskwright::__private::RustFn {
-                static #place: ::maskwright::__private::RustFn = ::maskwright::__private::RustFn::new(
+                static #item: ::maskwright::__private::RustFn = ::maskwright::__private::RustFn::new(
                     ::maskwright::__private::RuleKind::#kind,
                     ::core::concat!(::core::file!(), ":", ::core::line!()),
                     #doc,
                     #text,
                     #callees,
                 );
-                &#place
+                &#item
             }
         }
     }
@@ -341,6 +346,7 @@ fn rewrite(rule: &mut RuleFn) -> TokenStream {
     let is_buffer = |name: &Ident| buffers.contains(&name);
     let mut rewrite = Rewrite {
         buffers: &is_buffer,
+        borrowed: &|_| false,
         names_inf,
         callees: Vec::new(),
     };

@@ -49,6 +49,8 @@ pub(crate) struct Callee {
 pub(crate) struct Rewrite<'a> {
     /// Names of captured buffers.
     pub(crate) buffers: &'a dyn Fn(&Ident) -> bool,
+    /// Names that stand for references already, so that `&x` is `x`.
+    pub(crate) borrowed: &'a dyn Fn(&Ident) -> bool,
     /// Whether `inf` is a name of the author's.
     pub(crate) names_inf: bool,
     pub(crate) callees: Vec<Callee>,
@@ -70,6 +72,12 @@ impl VisitMut for Rewrite<'_> {
                 Some(function(&call.method, None, arguments, span))
             }
             Expr::Call(call) => self.call(call),
+            Expr::Reference(reference) => match &*reference.expr {
+                Expr::Path(path) if path.path.get_ident().is_some_and(self.borrowed) => {
+                    Some((*reference.expr).clone())
+                }
+                _ => None,
+            },
             // rustc forgets that what `macro_rules!` passed on is one operand.
             Expr::Group(group) => Some(Expr::Paren(ExprParen {
                 attrs: Vec::new(),
@@ -130,12 +138,16 @@ impl Rewrite<'_> {
             return None;
         };
         let last = path.segments.last()?;
+        let before = path.segments.iter().rev().nth(1);
+        let of = before
+            .map(|segment| &segment.ident)
+            .filter(|name| Ty::from_name(&name.to_string()).is_some());
         if is_function(&last.ident.to_string()) {
-            let before = path.segments.iter().rev().nth(1);
-            let of = before
-                .map(|segment| &segment.ident)
-                .filter(|name| Ty::from_name(&name.to_string()).is_some());
             return Some(function(&last.ident, of, call.args.iter(), path.span()));
+        }
+        if of.is_some() {
+            // `i64::from(x)` is the same in Rust.
+            return None;
         }
         let words: Vec<String> = path
             .segments
@@ -209,6 +221,7 @@ mod tests {
         let mut expr: Expr = syn::parse_str(source).unwrap();
         let mut rewrite = Rewrite {
             buffers: &|name| name == "doc" || name == "table",
+            borrowed: &|name| name == "doc",
             names_inf: false,
             callees: Vec::new(),
         };
@@ -249,6 +262,7 @@ mod tests {
 
     #[test]
     fn other_calls_are_of_annotated_functions() {
+        check("near(&doc, &q)", "near (doc , & q)", &["near"]);
         check(
             "near(q) && a::near::<4>(q) && near(kv)",
             "near (q) && a :: near :: < 4 > (q) && near (kv)",

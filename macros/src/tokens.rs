@@ -21,7 +21,7 @@ const HARMLESS: [&str; 7] = [
 
 /// Text with the places that it came from.
 pub(crate) struct Text {
-    text: String,
+    printed: String,
     marks: Vec<(Range<usize>, Span)>,
     /// Where the last token ended in its file.
     last: Option<LineColumn>,
@@ -47,7 +47,7 @@ impl Text {
     /// No text yet; lines will start at the column of `start`.
     pub(crate) fn new(start: Span) -> Self {
         Self {
-            text: String::new(),
+            printed: String::new(),
             marks: Vec::new(),
             last: None,
             margin: start.start().column,
@@ -56,16 +56,16 @@ impl Text {
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        &self.text
+        &self.printed
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.text.len()
+        self.printed.len()
     }
 
     /// Adds text that nobody wrote; what follows starts without a gap.
     pub(crate) fn written(&mut self, text: &str) {
-        self.text.push_str(text);
+        self.printed.push_str(text);
         self.glue = Glue::Free;
         self.last = None;
     }
@@ -165,13 +165,13 @@ impl Text {
                 Glue::Sign => matches!(glue, Glue::Sign | Glue::Joint),
                 Glue::Joint | Glue::Free => false,
             };
-            if merges && !self.text.ends_with([' ', '\n']) {
-                self.text.push(' ');
+            if merges && !self.printed.ends_with([' ', '\n']) {
+                self.printed.push(' ');
             }
         }
-        let from = self.text.len();
-        self.text.push_str(token);
-        self.marks.push((from..self.text.len(), span));
+        let from = self.printed.len();
+        self.printed.push_str(token);
+        self.marks.push((from..self.printed.len(), span));
         self.last = Some(end);
         self.glue = glue;
     }
@@ -181,15 +181,15 @@ impl Text {
         let Some(last) = self.last else { return };
         if last.line < start.line && start.line - last.line < 16 {
             // Comments are gone, and blank lines with them.
-            self.text.push('\n');
+            self.printed.push('\n');
             let indent = start.column.saturating_sub(self.margin).min(80);
-            self.text.extend(std::iter::repeat_n(' ', indent));
+            self.printed.extend(std::iter::repeat_n(' ', indent));
         } else if last.line == start.line && last.column <= start.column {
             if last.column < start.column {
-                self.text.push(' ');
+                self.printed.push(' ');
             }
         } else {
-            self.text.push(' ');
+            self.printed.push(' ');
         }
     }
 

@@ -1,6 +1,7 @@
 //! Rules written as Rust functions and closures: the function, the interpreter and the prepared rule agree.
 
-#![deny(missing_docs, unsafe_code, clippy::pedantic)]
+#![forbid(unsafe_code)]
+#![deny(missing_docs, warnings, clippy::pedantic)]
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -12,7 +13,7 @@
 use std::sync::Arc;
 
 use maskwright::prelude::*;
-use maskwright::{Bits, BoundRule};
+use maskwright::{Bits, BoundRule, Capture, Held};
 use maskwright_dsl::eval::{Point, ScalarEvaluator, Sizes};
 use maskwright_dsl::pipeline::{Scope, prepare};
 
@@ -130,16 +131,26 @@ fn tree_masks_of_bools_and_bits() {
         .map(|bits| (0..8).map(|j| u8::from(bits[j]) << j).sum())
         .collect();
     check(tree::bind(Buffer::new(bools, [n, n]).unwrap()).bound());
-    check(tree_bits::bind(&Buffer::from_bits(bytes, [n, n]).unwrap()).bound());
+    let bits = Buffer::from_bits(bytes, [n, n]).unwrap();
+    check(tree_bits::bind(&bits).bound());
 }
 
 #[attention_mask]
-fn dilated<const STEPS: i32>(q_idx: i32, kv_idx: i32, #[range(1..=64)] stride: i32) -> bool {
+fn dilated<#[range(1..=8)] const STEPS: i32>(
+    q_idx: i32,
+    kv_idx: i32,
+    #[range(1..=64)] stride: i32,
+) -> bool {
     let mut found = false;
     for i in 0..STEPS {
         found |= kv_idx == q_idx - i * stride;
     }
     found || (0..STEPS).any(|i| kv_idx == i)
+}
+
+#[attention_mask]
+fn nothing<const N: i32>() -> bool {
+    N == 3
 }
 
 #[test]
@@ -150,6 +161,12 @@ fn loops_are_bounded_by_constants() {
     assert!(dilated::<4>(20, 11, 3) && !dilated::<1>(20, 11, 3));
     let capture = &four.bound().rule().captures[0];
     assert!(capture.min.is_some() && capture.max.is_some());
+    let error = dilated::try_bind::<9>(3).unwrap_err().to_string();
+    assert!(
+        error.contains("expected `STEPS` in 1..=8, found 9"),
+        "{error}"
+    );
+    check(nothing::bind::<3>().bound());
 }
 
 #[attention_mask]
@@ -246,7 +263,7 @@ fn declared(
     doc: &Buffer<u8, 2>,
     #[extent(docs)] start: &[i64],
 ) -> bool {
-    start[doc[[b, q_idx]] as usize] <= kv_idx as i64
+    start[doc[[b, q_idx]] as usize] <= i64::from(kv_idx)
 }
 
 #[test]
@@ -263,11 +280,11 @@ fn extents_and_ranges_are_declared_by_attributes() {
 fn every_capture(
     q: i32,
     kv: i32,
-    a: i32,
-    b_: i64,
-    c: u32,
-    d: f32,
-    e: bool,
+    int: i32,
+    long: i64,
+    word: u32,
+    real: f32,
+    flag: bool,
     u8s: &[u8],
     i8s: &[i8],
     u16s: &[u16],
@@ -280,10 +297,10 @@ fn every_capture(
     bools: &[bool],
     one: &Buffer<i32, 0>,
 ) -> bool {
-    let small = u8s[q] + i8s[kv] + u16s[q as usize] + i16s[kv as i64 as usize] + one[[]];
-    let wide = i64s[q] + b_ * 2;
-    let float = f16s[kv] + bf16s[q] * d + f64s[kv];
-    (small < a || wide == kv as i64 || u32s[kv] == c) && float > 0.5 || e && bools[q]
+    let small = u8s[q] + i8s[kv] + u16s[q as usize] + i16s[i64::from(kv)] + one[[]];
+    let wide = i64s[q] + long * 2;
+    let float = f16s[kv] + bf16s[q] * real + f64s[kv];
+    (small < int || wide == i64::from(kv) || u32s[kv] == word) && float > 0.5 || flag && bools[q]
 }
 
 #[test]
@@ -295,11 +312,11 @@ fn every_type_is_captured() {
         7,
         0.5,
         true,
-        &vec![3u8; n],
+        vec![3u8; n],
         vec![-1i8; n].into_boxed_slice(),
         Arc::from(vec![7u16; n]),
         (0..LEN as i16).collect::<Vec<i16>>(),
-        &[5i64; LEN as usize],
+        [5i64; LEN as usize],
         Buffer::strided((0..2 * LEN as u32).collect::<Vec<_>>(), [n], [2], 1).unwrap(),
         Arc::from(vec![half::f16::from_f32(0.25); n]),
         Buffer::strided(vec![half::bf16::from_f32(1.5)], [n], [0], 0).unwrap(),
@@ -385,15 +402,15 @@ fn closures_capture_what_is_around_them() {
         rule.bound().rule().name,
         "|q, kv| let w = w * 2; if kv > q { return false; } (0..2).an…"
     );
-    assert_eq!(doc.len() as i32, LEN);
+    assert_eq!(doc, documents());
 }
 
-fn window_of<W: Copy + maskwright::Capture<Held = W>>(w: W, q_half: i32) -> MaskRule
+fn generic_window<W>(w: W, half: i32) -> MaskRule
 where
-    for<'a> W: maskwright::Held<Seen<'a> = W>,
+    W: Capture,
+    W::Held: for<'a> Held<Seen<'a> = i32>,
 {
-    let _ = w;
-    mask!(|q, kv| kv <= q && q < q_half)
+    mask!(|q, kv| q - kv < w && q < half)
 }
 
 #[test]
@@ -406,8 +423,7 @@ fn one_closure_serves_every_value() {
     for rule in &rules {
         check(rule.bound());
     }
-    check(window_of(3, 20).bound());
-    check(window_of(1.0f32, 10).bound());
+    check(generic_window(3, 20).bound());
 }
 
 #[test]

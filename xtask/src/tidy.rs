@@ -60,7 +60,8 @@ fn check_text(name: &str, extension: &str, text: &str, faults: &mut Vec<String>)
         return;
     }
     let is_ui_case = name.starts_with("tests/ui/");
-    if !text.starts_with("//!") && !is_ui_case {
+    let has_module_docs = text.starts_with("//!") || text.starts_with("#![doc = include_str!");
+    if !has_module_docs && !is_ui_case {
         faults.push(format!(
             "{name}: opens without a `//!` sentence that says what it is"
         ));
@@ -89,13 +90,8 @@ fn check_catalogue(faults: &mut Vec<String>) -> Result<(), String> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        if !list.contains(&format!("\"{stem}")) {
+        if !list.contains(&format!(" {stem},")) {
             faults.push(format!("catalogue/{stem}.mask is not listed in mod.rs"));
-        }
-        if !root().join(format!("tests/cases/{stem}.toml")).exists() {
-            faults.push(format!(
-                "catalogue/{stem}.mask has no tests/cases/{stem}.toml"
-            ));
         }
     }
     Ok(())

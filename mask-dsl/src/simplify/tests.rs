@@ -1,3 +1,5 @@
+//! Each rewrite by example, and all of them against the interpreter on random programs.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

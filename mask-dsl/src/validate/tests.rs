@@ -1,3 +1,5 @@
+//! What validation proves, what it refuses, and in which words.
+
 use std::collections::BTreeMap;
 
 use super::*;

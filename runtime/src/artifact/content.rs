@@ -121,7 +121,7 @@ impl Artifact {
         &self.key
     }
 
-    /// The simplified mask.
+    /// The simplified mask that attention applies: with it is what the `score_mod` sends to −∞.
     pub fn mask(&self) -> Option<&Arc<Rule>> {
         self.mask.as_ref()
     }
@@ -195,7 +195,7 @@ impl Artifact {
             let rule = rule.map_err(|source| ArtifactFault::Rule { name, source })?;
             Ok(Some(Arc::new(rule)))
         };
-        let mask = rule(MASK_RULE, certificate.mask.is_some())?;
+        let mask = rule(MASK_RULE, certificate.effective_mask.is_some())?;
         let score = rule(SCORE_RULE, certificate.score.is_some())?;
         let bucket: Bucket = certificate
             .bucket

@@ -3,7 +3,7 @@
 use maskwright_dsl::bind::{BoundRule, MaskRule, ScoreRule};
 use maskwright_dsl::capture::{Bindings, CaptureValue, CapturedBuffer};
 use maskwright_dsl::ir::{Const, Expr, Rule};
-use maskwright_dsl::pipeline::Scope;
+use maskwright_dsl::pipeline::{Scope, prepare};
 
 use crate::cache::{Key, KeyBuilder};
 use crate::verify::{VerifyRequest, Versions};
@@ -12,7 +12,7 @@ use crate::verify::{VerifyRequest, Versions};
 ///
 /// It depends on what the rules compute and the types of their captures, whether an author's function is the law, the
 /// scope, the block sizes, versions and processor. As a block mask holds for the captured values it was built from,
-/// the values that the mask reads count too. Those of a `score_mod`, seeds and budgets do not.
+/// the values that the mask reads count too. Those of a `score_mod` count as far as they decide which scores become −∞.
 pub fn artifact_key(request: &VerifyRequest<'_>) -> Key {
     let versions = Versions::current();
     let bucket = request.scope.bucket.tight();
@@ -27,8 +27,11 @@ pub fn artifact_key(request: &VerifyRequest<'_>) -> Key {
         .field("target", &versions.target)
         // All of its fields, also those that a later version adds.
         .field("scope", format!("{scope:?}"));
-    let mask = request.mask.map(MaskRule::bound);
     let score = request.score.map(ScoreRule::bound);
+    // What the score_mod sends to −∞ is part of the block mask. A rule that is refused has no artifact.
+    let prepared = score.and_then(|score| prepare(score, &scope).ok());
+    let effective = request.effective_mask(prepared.as_ref());
+    let mask = effective.as_ref().map(MaskRule::bound);
     for (label, bound) in [("mask", mask), ("score", score)] {
         let Some(bound) = bound else { continue };
         key = key

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use maskwright_dsl::bind::{MaskRule, ScoreRule};
 use maskwright_dsl::block_mask::BlockSize;
-use maskwright_dsl::pipeline::Scope;
+use maskwright_dsl::pipeline::{Scope, prepare};
 
 use super::coarseness::{Coarseness, coarseness};
 use super::{ArtifactCache, ArtifactError, artifact_key};
@@ -158,7 +158,10 @@ fn one(request: &VerifyRequest<'_>, cache: &ArtifactCache) -> Result<Verdict, Ar
     let found = cache.get_or_verify(request)?;
     let artifact = &found.artifact;
     let mut coarse = Vec::new();
-    if let Some(mask) = request.mask {
+    let prepared = request
+        .score
+        .and_then(|score| prepare(score.bound(), &request.scope).ok());
+    if let Some(mask) = request.effective_mask(prepared.as_ref()) {
         for block_mask in artifact.masks() {
             let one = coarseness(mask.bound(), &request.scope, block_mask);
             coarse.extend(one.map_err(VerifyError::from)?);

@@ -7,19 +7,20 @@ use std::fmt;
 
 use maskwright_dsl::block_mask::BlockMask;
 use maskwright_dsl::bucket::Member;
-use maskwright_dsl::pipeline::Prepared;
+use maskwright_dsl::pipeline::Scope;
 use serde::{Deserialize, Serialize};
 
 use super::error::VerifyError;
 use super::mismatch::{CellDifference, CellValue, Finding, MAX_CELLS, MismatchReport};
 use super::random::Random;
 use super::subject::call_shape;
+use crate::attention::Rules;
 
 /// The longest lengths at which dense attention is computed.
 pub const MAX_ATTENTION_LEN: u64 = 512;
 
 /// Cells of all heads that dense attention is asked for at most, so that it stays a matter of milliseconds.
-const MAX_CELLS_PER_CALL: u64 = 1 << 22;
+const MAX_CELLS_PER_CALL: u64 = 1 << 20;
 
 /// Calls at which attention is compared.
 const CALLS: usize = 4;
@@ -36,10 +37,10 @@ const HEAD_DIM: usize = 40;
 /// row-major.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionCase<'a> {
-    /// Which query may see which key.
-    pub mask: Option<&'a Prepared>,
-    /// How scores change.
-    pub score: Option<&'a Prepared>,
+    /// The rules.
+    pub rules: &'a Rules,
+    /// The calls that they are verified for.
+    pub scope: &'a Scope,
     /// The block masks that were built for the scope.
     pub block_masks: &'a [BlockMask],
     /// Batch entries.
@@ -135,8 +136,9 @@ impl fmt::Debug for AttentionCheck<'_> {
 
 /// What attention is computed under.
 pub(super) struct AttentionRules<'a> {
-    pub(super) mask: Option<&'a Prepared>,
-    pub(super) score: Option<&'a Prepared>,
+    pub(super) name: String,
+    pub(super) rules: &'a Rules,
+    pub(super) scope: &'a Scope,
     pub(super) block_masks: &'a [BlockMask],
 }
 
@@ -158,6 +160,21 @@ pub(super) fn calls(members: &[Member], batch: u32, heads: u32) -> Vec<Member> {
     calls
 }
 
+/// The first queries and keys of a call that is too long: what a rule that does not read the lengths does there, it
+/// does in the whole call too.
+pub(super) fn part(largest: &Member, batch: u32, heads: u32) -> Option<Member> {
+    let planes = u64::from(batch) * u64::from(heads);
+    let mut len = MAX_ATTENTION_LEN;
+    while MAX_CELLS_PER_CALL < (len * len).saturating_mul(planes) {
+        len /= 2;
+    }
+    (0 < len).then_some(Member {
+        q_len: largest.q_len.min(len),
+        kv_len: largest.kv_len.min(len),
+        q_offset: largest.q_offset,
+    })
+}
+
 /// Compares an engine with dense attention at one call; gives the number of values that were compared.
 pub(super) fn check_attention(
     check: &AttentionCheck<'_>,
@@ -165,11 +182,7 @@ pub(super) fn check_attention(
     member: Member,
     seed: u64,
 ) -> Result<u64, VerifyError> {
-    let prepared = rules
-        .mask
-        .or(rules.score)
-        .expect("there is a rule to verify");
-    let scope = prepared.scope();
+    let scope = rules.scope;
     let (batch, heads) = (scope.batch as usize, scope.num_q_heads as usize);
     let (q_len, kv_len) = (member.q_len as usize, member.kv_len as usize);
     let mut random = Random::new(seed, STREAM ^ member.q_len << 32 ^ member.kv_len);
@@ -180,8 +193,8 @@ pub(super) fn check_attention(
     };
     let (q, k, v) = (fill(q_len), fill(kv_len), fill(kv_len));
     let case = AttentionCase {
-        mask: rules.mask,
-        score: rules.score,
+        rules: rules.rules,
+        scope,
         block_masks: rules.block_masks,
         batch,
         num_q_heads: heads,
@@ -192,7 +205,7 @@ pub(super) fn check_attention(
         k: &k,
         v: &v,
     };
-    let shape = call_shape(prepared, &member);
+    let shape = call_shape(scope, &member);
     let failed = |engine: &str| {
         let engine = engine.to_owned();
         move |source| VerifyError::Attention {
@@ -240,7 +253,7 @@ pub(super) fn check_attention(
             .collect();
         if !cells.is_empty() {
             return Err(VerifyError::Mismatch(Box::new(MismatchReport {
-                rule: prepared.rule().name.clone(),
+                rule: rules.name.clone(),
                 what: format!(
                     "{what} against dense attention in float64 ({})",
                     check.tolerance

@@ -1,23 +1,20 @@
 //! Captured values for a check: what keeps the preconditions of a rule, so that the same code must serve it.
 
 use std::fmt;
-use std::sync::Arc;
 
 use half::{bf16, f16};
-use maskwright_dsl::bind::BoundRule;
 use maskwright_dsl::capture::{BufferData, CaptureValue, CapturedBuffer};
-use maskwright_dsl::eval::{Point, ScalarEvaluator, Sizes};
-use maskwright_dsl::ir::{CaptureKind, Const, Elem, Expr, ExprId, Extent, Rule, Ty};
-use maskwright_dsl::pipeline::{Prepared, Scope, prepare};
+use maskwright_dsl::ir::{CaptureKind, Const, Elem, Expr, Extent, Rule, Ty};
+use maskwright_dsl::pipeline::Prepared;
+use maskwright_dsl::validate::PreconditionKind;
 
 use super::random::Random;
 
-/// The integers that a capture may hold: as declared, and as bound where nothing is declared.
+/// The integers that a capture may hold: what proofs rest on, and what is bound where none does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bounds {
-    pub(super) least: i64,
-    pub(super) greatest: i64,
-    pub(super) declared: bool,
+struct Bounds {
+    least: i64,
+    greatest: i64,
 }
 
 /// How captured values are generated.
@@ -58,86 +55,30 @@ impl fmt::Display for Generation {
 }
 
 /// The range of each capture, by slot; `None` for floats and empty buffers.
-pub(super) fn bounds(bound: &BoundRule, scope: &Scope) -> Vec<Option<Bounds>> {
-    let rule = bound.rule();
-    let pairs = rule.captures.iter().zip(&bound.bindings().values);
-    pairs
-        .map(|(decl, value)| {
-            let (observed, ty) = match value {
-                CaptureValue::Scalar(value) => {
-                    (value.as_int().map(|v| (v, v)), value.ty().int_range())
-                }
-                CaptureValue::Buffer(buffer) => (buffer.int_range(), buffer.elem().int_range()),
-            };
-            let ((low, high), (ty_low, ty_high)) = (observed?, ty?);
-            // A declared bound may follow the lengths; what holds at every end of the bucket is kept.
-            let least = at_ends(bound, scope, decl.min).map(|(_, most)| most);
-            let greatest = at_ends(bound, scope, decl.max).map(|(least, _)| least);
-            let declared = least.is_some() && greatest.is_some();
-            let range = (
-                least.unwrap_or(low).clamp(ty_low, ty_high),
-                greatest.unwrap_or(high).clamp(ty_low, ty_high),
-            );
-            let crossed = range.1 < range.0;
-            Some(Bounds {
-                least: if crossed { low } else { range.0 },
-                greatest: if crossed { high } else { range.1 },
-                declared: declared && !crossed,
-            })
-        })
-        .collect()
-}
-
-/// Least and greatest value of a declaration's expression at the ends of the bucket.
-fn at_ends(bound: &BoundRule, scope: &Scope, expr: Option<ExprId>) -> Option<(i64, i64)> {
-    let expr = expr?;
-    let values = scope.bucket.ends().into_iter().filter_map(|member| {
-        let sizes = Sizes {
-            batch: scope.batch as i32,
-            num_q_heads: scope.num_q_heads as i32,
-            q_len: member.q_len as i32,
-            kv_len: member.kv_len as i32,
-        };
-        let nowhere = Point {
-            b: 0,
-            h: 0,
-            q_idx: 0,
-            kv_idx: 0,
-            score: 0.0,
-        };
-        let mut scalar = ScalarEvaluator::new(bound.rule(), bound.bindings(), sizes);
-        scalar.eval_expr(expr, &nowhere).ok()?.as_int()
-    });
-    values.fold(None, |range, value| {
-        let (least, greatest) = range.unwrap_or((value, value));
-        Some((value.min(least), value.max(greatest)))
-    })
-}
-
-/// What each capture is taken to keep, in words.
-pub(super) fn describe(bound: &BoundRule, scope: &Scope) -> Vec<String> {
-    let rule = bound.rule();
-    let captures = rule.captures.iter().zip(&bound.bindings().values);
+fn bounds(prepared: &Prepared) -> Vec<Option<Bounds>> {
+    let bound = prepared.original();
+    let captures = bound.rule().captures.iter().zip(&bound.bindings().values);
     captures
-        .zip(bounds(bound, scope))
-        .map(|((decl, value), bounds)| {
-            let what = match value {
-                CaptureValue::Scalar(value) => format!("{}: {}", decl.name, value.ty()),
-                CaptureValue::Buffer(buffer) => format!(
-                    "{}: {} of shape {:?} at least",
-                    decl.name,
-                    buffer.elem(),
-                    buffer.shape()
-                ),
+        .map(|(decl, value)| {
+            let observed = match value {
+                CaptureValue::Scalar(value) => value.as_int().map(|value| (value, value)),
+                CaptureValue::Buffer(buffer) => buffer.int_range(),
             };
-            let Some(bounds) = bounds else { return what };
-            let why = if bounds.declared {
-                "declared"
-            } else {
-                "as bound"
-            };
-            let (least, greatest) = (bounds.least, bounds.greatest);
-            format!("{what} in {least}..={greatest} ({why})")
+            let (least, greatest) = observed?;
+            let ranges = prepared
+                .preconditions()
+                .iter()
+                .filter_map(|known| match known.kind {
+                    PreconditionKind::ScalarRange { min, max }
+                    | PreconditionKind::ContentRange { min, max } => {
+                        (known.capture == decl.name).then_some((min, max))
+                    }
+                    PreconditionKind::MinExtent { .. } | PreconditionKind::DimRange { .. } => None,
+                });
+            // Several preconditions of one capture all hold.
+            let range = ranges.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)));
+            let (least, greatest) = range.unwrap_or((least, greatest));
+            Some(Bounds { least, greatest })
         })
         .collect()
 }
@@ -156,7 +97,7 @@ pub(super) fn generated(
         .bindings()
         .values
         .iter()
-        .zip(bounds(bound, prepared.scope()))
+        .zip(bounds(prepared))
         .enumerate()
         .map(|(slot, (value, bounds))| match value {
             CaptureValue::Scalar(value) if keep[slot] => CaptureValue::Scalar(*value),
@@ -166,14 +107,7 @@ pub(super) fn generated(
             CaptureValue::Buffer(view) => CaptureValue::Buffer(buffer(view, bounds, how, random)),
         })
         .collect();
-    let dims: Vec<(&str, i32)> = rule
-        .dims
-        .iter()
-        .zip(&bound.bindings().dims)
-        .map(|(decl, value)| (decl.name.as_str(), *value))
-        .collect();
-    let bound = BoundRule::new(Arc::clone(rule), values, &dims).ok()?;
-    prepare(&bound, prepared.scope()).ok()
+    prepared.rebind(values).ok()
 }
 
 /// Scalars on which the declared extent of a buffer depends: with another value the buffers would be too short.

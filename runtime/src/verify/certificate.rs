@@ -17,6 +17,8 @@ pub struct Certificate {
     pub mask: Option<RuleName>,
     /// The `score_mod`, if there is one.
     pub score: Option<RuleName>,
+    /// The mask that attention applies and block masks are built of: the mask, and what the `score_mod` sends to −∞.
+    pub effective_mask: Option<RuleName>,
     /// The calls that it holds for, as a bucket is written.
     pub bucket: String,
     /// How the two lengths are tied: `q==kv`, `q<=kv` or `free`.
@@ -102,7 +104,14 @@ impl Certificate {
 
 impl fmt::Display for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (kind, rule) in [("mask", &self.mask), ("score_mod", &self.score)] {
+        for (kind, rule) in [
+            ("mask", &self.mask),
+            ("score_mod", &self.score),
+            ("effective mask", &self.effective_mask),
+        ] {
+            if kind == "effective mask" && *rule == self.mask {
+                continue;
+            }
             if let Some(rule) = rule {
                 let law = if rule.author {
                     "the author's function is the law"

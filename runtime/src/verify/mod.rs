@@ -8,7 +8,7 @@ mod bits;
 mod captured;
 mod certificate;
 mod classes;
-mod cpu;
+mod engines;
 mod error;
 mod members;
 mod mismatch;

@@ -2,9 +2,10 @@
 
 use maskwright_dsl::bind::{MaskRule, ScoreRule};
 use maskwright_dsl::block_mask::BlockSize;
-use maskwright_dsl::pipeline::Scope;
+use maskwright_dsl::pipeline::{Prepared, Scope};
 
 use super::attention::AttentionCheck;
+use super::engines::cpu_attention;
 
 /// Seconds after which the largest call is sampled, unless told otherwise.
 pub const DEFAULT_BUDGET_SECS: f64 = 2.0;
@@ -30,7 +31,7 @@ pub struct VerifyRequest<'a> {
     pub seed: u64,
     /// Whether the cells of the largest call are hashed, which takes all of them whatever the budget.
     pub want_packbits: bool,
-    /// Attention engines that are compared with dense attention: the one of this crate, unless told otherwise.
+    /// Attention engines that are compared with dense attention; the CPU engine unless told otherwise.
     pub attention: Vec<AttentionCheck<'a>>,
 }
 
@@ -55,7 +56,7 @@ impl<'a> VerifyRequest<'a> {
             budget_secs: DEFAULT_BUDGET_SECS,
             seed: 0,
             want_packbits: false,
-            attention: vec![AttentionCheck::cpu()],
+            attention: vec![cpu_attention()],
         }
     }
 
@@ -68,6 +69,15 @@ impl<'a> VerifyRequest<'a> {
             }
         }
         distinct
+    }
+
+    /// The mask that attention applies: the mask, and what the prepared `score_mod` sends to −∞ whatever the score.
+    pub(crate) fn effective_mask(&self, score: Option<&Prepared>) -> Option<MaskRule> {
+        let derived = score.and_then(Prepared::derived_mask_rule);
+        match (self.mask.cloned(), derived) {
+            (Some(mask), Some(derived)) => Some(mask & derived),
+            (mask, derived) => mask.or(derived),
+        }
     }
 
     /// The names of the rules.

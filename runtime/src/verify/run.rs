@@ -24,6 +24,7 @@ use super::subject::{MaskUnderTest, Rect, Subject};
 use super::sweep::{Hash, Patience, SMALL_CELLS, sweep};
 use super::versions::Versions;
 use crate::artifact::{Artifact, artifact_key};
+use crate::attention::Rules;
 use crate::jit::CompiledRule;
 
 /// Calls but the largest are checked whole up to so many computed cells, and sampled beyond.
@@ -80,18 +81,17 @@ impl Ready {
         })
     }
 
-    fn name(&self) -> RuleName {
-        let original = self.prepared.original();
-        RuleName {
-            name: original.rule().name.clone(),
-            identity: hex(&original.rule().identity()),
-            author: original.reference().is_some(),
-        }
-    }
-
     /// Whether simplification changed what is computed.
     fn simplified(&self) -> bool {
         self.prepared.original().rule().identity() != self.prepared.rule().identity()
+    }
+}
+
+fn name(bound: &BoundRule) -> RuleName {
+    RuleName {
+        name: bound.rule().name.clone(),
+        identity: hex(&bound.rule().identity()),
+        author: bound.reference().is_some(),
     }
 }
 
@@ -116,11 +116,12 @@ pub(super) fn verify_with(
     let scope = checked_scope(&request.scope)?;
     let ready =
         |bound: Option<&BoundRule>| bound.map(|bound| Ready::new(bound, &scope)).transpose();
-    let mask = ready(request.mask.map(MaskRule::bound))?;
-    let score = ready(request.score.map(ScoreRule::bound))?;
-    if mask.is_none() && score.is_none() {
+    if request.mask.is_none() && request.score.is_none() {
         return Err(VerifyError::NothingToVerify);
     }
+    let score = ready(request.score.map(ScoreRule::bound))?;
+    let effective = request.effective_mask(score.as_ref().map(|ready| &ready.prepared));
+    let mask = ready(effective.as_ref().map(MaskRule::bound))?;
     let members = members(&scope.bucket, request.seed);
     let largest = largest(&scope.bucket);
     let mut findings = Findings::default();
@@ -144,26 +145,32 @@ pub(super) fn verify_with(
         let under_test = under_test(mask, &masks);
         check_mask(request, &under_test, &members, end, &mut findings)?;
     }
-    // Last, since a wrong cell says more than a wrong sum over a row.
-    check_attention(request, (&mask, &score), &masks, &members, &mut findings)?;
-
-    let prepared = [&mask, &score]
+    // Last, since a wrong cell says more than the wrong output that comes of it.
+    let reads_lengths = [&mask, &score]
         .into_iter()
         .flatten()
-        .map(|ready| &ready.prepared);
+        .any(|ready| ready.prepared.reads().lengths);
+    let part = if reads_lengths {
+        None
+    } else {
+        attention::part(&largest, scope.batch, scope.num_q_heads)
+    };
+    check_attention(request, &scope, &masks, (&members, part), &mut findings)?;
+
     let mut preconditions = Vec::new();
-    for prepared in prepared {
-        let name = &prepared.original().rule().name;
-        let lines = captured::describe(prepared.original(), &scope);
-        preconditions.extend(lines.into_iter().map(|line| format!("{name}: {line}")));
+    for ready in [&mask, &score].into_iter().flatten() {
+        let name = &ready.prepared.original().rule().name;
+        let lines = ready.prepared.preconditions().iter();
+        preconditions.extend(lines.map(|line| format!("{name}: {line}")));
     }
     let seconds = started.elapsed().as_secs_f64();
     let mut report = findings.report;
     report.blocks = masks.iter().map(BlockReport::of).collect();
     report.seconds = seconds;
     let certificate = Certificate {
-        mask: mask.as_ref().map(Ready::name),
-        score: score.as_ref().map(Ready::name),
+        mask: request.mask.map(|mask| name(mask.bound())),
+        score: request.score.map(|score| name(score.bound())),
+        effective_mask: effective.as_ref().map(|mask| name(mask.bound())),
         bucket: scope.bucket.to_string(),
         relation: scope.bucket.relation.to_string(),
         batch: scope.batch,
@@ -398,7 +405,7 @@ fn check_score(
     let under_test = ScoreUnderTest {
         prepared: &score.prepared,
         compiled: &score.compiled,
-        derived: None,
+        derived: score.prepared.derived_mask(),
         generated_captures: false,
     };
     let (mut all, mut sampled, mut last_whole) = (0, 0, false);
@@ -424,7 +431,7 @@ fn check_score(
         sampled_cells: sampled,
         blocks: 0,
     }));
-    if request.mask.is_none() {
+    if request.mask.is_none() && score.prepared.derived_mask().is_none() {
         findings.shapes = members.iter().map(|member| shape(*member, false)).collect();
         findings.report.cells_checked = all;
         findings.report.exhaustive = last_whole;
@@ -475,7 +482,7 @@ fn check_generated(
                     let under_test = ScoreUnderTest {
                         prepared: &prepared,
                         compiled: &ready.compiled,
-                        derived: None,
+                        derived: prepared.derived_mask(),
                         generated_captures: true,
                     };
                     check_scores(&under_test, member, random.next())?.cells
@@ -540,17 +547,29 @@ fn generated_mask(
 
 fn check_attention(
     request: &VerifyRequest<'_>,
-    (mask, score): (&Option<Ready>, &Option<Ready>),
+    scope: &Scope,
     masks: &[BlockMask],
-    members: &[Member],
+    (members, part): (&[Member], Option<Member>),
     findings: &mut Findings,
 ) -> Result<(), VerifyError> {
-    let rules = AttentionRules {
-        mask: mask.as_ref().map(|ready| &ready.prepared),
-        score: score.as_ref().map(|ready| &ready.prepared),
+    let pair = Rules {
+        mask: request.mask.cloned(),
+        score: request.score.cloned(),
+    };
+    let mut rules = AttentionRules {
+        name: request.rule_names(),
+        rules: &pair,
+        scope,
         block_masks: masks,
     };
-    let calls = attention::calls(members, request.scope.batch, request.scope.num_q_heads);
+    let mut calls = attention::calls(members, scope.batch, scope.num_q_heads);
+    if calls.is_empty()
+        && let Some(part) = part
+    {
+        calls.push(part);
+        // The block masks are those of whole calls.
+        rules.block_masks = &[];
+    }
     for check in &request.attention {
         if calls.is_empty() {
             findings.notes.push(format!(

@@ -236,7 +236,7 @@ impl Check<'_> {
             rows.score_row(b, h, q_idx, kv0, &mut scores[start..])
                 .map_err(|source| VerifyError::Interpreter {
                     rule: rule.name.clone(),
-                    shape: call_shape(prepared, &self.member),
+                    shape: call_shape(prepared.scope(), &self.member),
                     source,
                 })?;
         }
@@ -272,7 +272,7 @@ impl Check<'_> {
             .map(|()| scores)
             .map_err(|panic| VerifyError::AuthorPanicked {
                 rule: original.rule().name.clone(),
-                shape: call_shape(self.under_test.prepared, &self.member),
+                shape: call_shape(self.under_test.prepared.scope(), &self.member),
                 b: rect.b,
                 h: rect.h,
                 q_idx: i64::from(at.0),
@@ -319,7 +319,7 @@ impl Check<'_> {
             rows.mask_row(b, h, q_idx, kv0, n_kv, &mut bits)
                 .map_err(|source| VerifyError::Interpreter {
                     rule: derived.name.clone(),
-                    shape: call_shape(prepared, &self.member),
+                    shape: call_shape(prepared.scope(), &self.member),
                     source,
                 })?;
             let masked = |col: &usize| !super::bits::bit(&bits, *col);
@@ -374,7 +374,7 @@ impl Check<'_> {
             rule: self.under_test.prepared.rule().name.clone(),
             what: what.to_owned(),
             engine: engine.to_owned(),
-            shape: call_shape(self.under_test.prepared, &self.member),
+            shape: call_shape(self.under_test.prepared.scope(), &self.member),
             generated_captures: self.under_test.generated_captures,
             finding: Finding::Cells(cells),
             around: None,

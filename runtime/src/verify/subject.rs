@@ -9,7 +9,7 @@ use maskwright_dsl::block_mask::{BlockMask, CallShape, MaskEvaluator};
 use maskwright_dsl::bucket::Member;
 use maskwright_dsl::eval::{EvalError, Point, RowMask, ScalarEvaluator, Sizes};
 use maskwright_dsl::ir::{Const, Expr, Rule, Var};
-use maskwright_dsl::pipeline::Prepared;
+use maskwright_dsl::pipeline::{Prepared, Scope};
 
 use super::bits;
 use super::classes::MixedBlocks;
@@ -73,10 +73,10 @@ pub(super) fn sizes(prepared: &Prepared, member: &Member) -> Sizes {
 }
 
 /// The shape of a call, as reports name it.
-pub(super) fn call_shape(prepared: &Prepared, member: &Member) -> CallShape {
+pub(super) fn call_shape(scope: &Scope, member: &Member) -> CallShape {
     CallShape {
-        batch: prepared.scope().batch,
-        heads: prepared.scope().num_q_heads,
+        batch: scope.batch,
+        heads: scope.num_q_heads,
         q_len: member.q_len,
         kv_len: member.kv_len,
         q_offset: member.q_offset,
@@ -119,7 +119,7 @@ impl<'a> Subject<'a> {
     }
 
     pub(super) fn shape(&self) -> CallShape {
-        call_shape(self.under_test.prepared, &self.member)
+        call_shape(self.under_test.prepared.scope(), &self.member)
     }
 
     pub(super) fn bound(&self) -> &BoundRule {

@@ -238,8 +238,8 @@ fn one_call_is_verified_at_every_cell() {
     assert_eq!(
         certificate.preconditions,
         [
-            "packed_window: window: i32 in 1..=65536 (declared)",
-            "packed_window: doc: i32 of shape [900] at least in 0..=1 (as bound)",
+            "packed_window: window is in 1..=65536",
+            "packed_window: doc has at least 900 elements along axis 0",
         ]
     );
     assert!(check_names(certificate).contains(&"compiled mask bits against the interpreter"));
@@ -513,7 +513,7 @@ fn scores_are_verified_to_the_bit() {
         [
             "compiled scores against the interpreter, to the bit",
             "compiled rule soft_alibi against the interpreter, with generated captured values",
-            "cpu attention, f32: output, lse and row max against dense attention in float64",
+            "attention on the CPU in f32: output, lse and row max against dense attention in float64",
         ]
     );
     assert_eq!(verified.masks().len(), 0);
@@ -550,6 +550,12 @@ fn a_derived_mask_must_leave_out_infinite_scores_only() {
         scores::check_scores(&under_test, member, 1)
     };
     check(causal().bound().rule()).unwrap();
+    check(prepared.derived_mask().unwrap()).unwrap();
+    let score = ScoreRule::new(bound).unwrap();
+    let verified = verify(&VerifyRequest::of_score(&score, scope("1..=50", 1, 1))).unwrap();
+    assert_eq!(verified.masks().len(), 1);
+    assert_eq!(verified.report().allowed, Some(50 * 51 / 2));
+    assert!(verified.mask().is_some() && verified.certificate().mask.is_none());
     let error = check(MaskRule::constant(false).bound().rule()).unwrap_err();
     assert!(
         error
@@ -731,4 +737,13 @@ fn attention_is_compared_within_its_tolerance() {
             .starts_with("a test engine could not be run"),
         "{error}"
     );
+}
+
+#[test]
+fn a_long_call_has_attention_checked_on_a_part() {
+    let rule = packed_window(1500, 200);
+    let verified = verify(&VerifyRequest::of_mask(&rule, scope("1500", 1, 2))).unwrap();
+    let check = verified.certificate().checks.last().unwrap();
+    assert!(check.what.starts_with("attention on the CPU"));
+    assert_eq!(check.cells, 2 * 512 * (40 + 2));
 }

@@ -1,3 +1,5 @@
+//! The row interpreter against the scalar one: every operator at edge values, reads of every element, random programs.
+
 use std::sync::Arc;
 
 use half::{bf16, f16};

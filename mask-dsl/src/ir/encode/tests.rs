@@ -1,3 +1,5 @@
+//! Round trips of encoded rules, what their identity depends on, and bytes that are no rule.
+
 use proptest::prelude::*;
 
 use super::super::arena::Arena;

@@ -1,3 +1,5 @@
+//! Listings and expressions of small rules.
+
 use super::*;
 use crate::ir::{
     Arena, BinaryOp as B, CaptureDecl, CaptureId, DimDecl, DimId, Elem, MathFn, Ty, Var,

@@ -70,6 +70,9 @@ impl Lowering<'_> {
         if let Some(value) = self.built_in(name, of, &arguments, expected, loc) {
             return value;
         }
+        if let (Some(to), "from", [arg]) = (of, name.text.as_str(), args) {
+            return self.convert(to, arg, loc);
+        }
         if of.is_none()
             && let Some((module, at)) = self.find_callee(path)
         {

@@ -4,7 +4,7 @@ use crate::diagnostic::Diagnostic;
 use crate::ir::{BinaryOp, Const, Expr, ExprId, Ty, UnaryOp};
 
 use super::super::ast::{self, Block, ExprKind, Loc, Name, Sign};
-use super::{Buffer, Lowering, Meaning, Val};
+use super::{Buffer, FrameKind, Lowering, Meaning, Val};
 
 impl Lowering<'_> {
     /// The value of an expression. `expected` is what literals in it take as their type; the result may have another.
@@ -368,6 +368,28 @@ impl Lowering<'_> {
         self.known_node(Expr::Cast { to, arg: id }, loc)
     }
 
+    /// `i64::from(x)`: a cast that keeps every value.
+    pub(super) fn convert(&mut self, to: Ty, arg: &ast::Expr, loc: Loc) -> Val {
+        let Val::Node(id) = self.expr(arg, None) else {
+            return Val::Error;
+        };
+        let from = self.arena.ty(id);
+        if from == to {
+            return Val::Node(id);
+        }
+        if !matches!((from, to), (Ty::Bool, _) | (Ty::I32 | Ty::U32, Ty::I64)) {
+            let help = self.cast_help(from, to, arg.loc).unwrap_or_default();
+            self.fault_help(
+                "type-mismatch",
+                format!("`{to}::from` takes a value that every `{to}` can hold, found `{from}`"),
+                arg.loc,
+                help,
+            );
+            return Val::Error;
+        }
+        self.known_node(Expr::Cast { to, arg: id }, loc)
+    }
+
     fn index(&mut self, name: &Name, index: &[ast::Expr], loc: Loc) -> Val {
         let meaning = self.resolve(&name.text, name.loc);
         self.index_depth += 1;
@@ -410,7 +432,11 @@ impl Lowering<'_> {
                             if index.len() == 1 { "ex" } else { "ices" },
                         ),
                         loc,
-                        format!("write `{}[{wanted}]`", name.text),
+                        if self.frame.kind == FrameKind::RustRule && buffer.rank != 1 {
+                            format!("write `{}[[{wanted}]]`", name.text)
+                        } else {
+                            format!("write `{}[{wanted}]`", name.text)
+                        },
                     );
                     return Val::Error;
                 }

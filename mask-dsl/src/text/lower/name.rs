@@ -382,9 +382,11 @@ impl Lowering<'_> {
             "unwrap" | "get" | "get_unchecked" => {
                 "read a buffer as `x[i]`; a read outside of it is refused before anything runs".to_owned()
             }
+            "len" if self.frame.kind == FrameKind::RustRule => "the sizes of the call are the parameters `q_len`, `kv_len`, `batch` and `num_q_heads`; capture another length as a scalar".to_owned(),
             "len" => "the sizes are `q_len`, `kv_len`, `batch` and `num_q_heads`; another extent has a dimension name in the head".to_owned(),
             _ => match closest(name, candidates) {
                 Some(close) => format!("did you mean `{close}`?"),
+                None if self.frame.kind == FrameKind::RustRule => "functions are built in, or annotated with `#[attention_mask]` or `#[score_mod]` themselves".to_owned(),
                 None => "functions are built in, written with `fn`, or rules of this text or of the catalogue".to_owned(),
             },
         };

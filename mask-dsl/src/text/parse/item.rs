@@ -258,10 +258,7 @@ impl Parser {
             if self.peek() == &Tok::Lifetime {
                 self.bump();
             } else if self.eat_word("const") {
-                let mut param = self.const_param(loc)?;
-                param.range = self.declared_range();
-                param.loc = loc.to(self.last_loc());
-                params.push(param);
+                params.push(self.const_param(loc)?);
             } else {
                 self.report(
                     Diagnostic::new(

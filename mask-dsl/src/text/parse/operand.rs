@@ -228,6 +228,21 @@ impl Parser {
                 None => return error_at(loc),
             }
         }
+        // No block starts with `x:`, so a condition before a block is not mistaken for this.
+        if self.at("{") && matches!(self.peek_at(1), Tok::Ident(_)) && self.sign_ahead(2, ":") {
+            self.report(
+                Diagnostic::new(
+                    "unsupported",
+                    "expected a value, found a struct",
+                    Some(loc.0),
+                )
+                .help("there are no structs: capture each value by its own name"),
+            );
+            self.bump();
+            self.skip_to(&[]);
+            self.eat("}");
+            return error_at(loc.to(self.last_loc()));
+        }
         let kind = if self.at("(") {
             let height = self.height;
             let args = self.args();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ir::{CaptureKind, Elem, Expr, Extent, Ty};
-use crate::text::{check_rust_fn, parse_rust_fn};
+use crate::text::{check_rust_closure, check_rust_fn, parse_rust_fn};
 
 #[track_caller]
 fn rust_rule(text: &str, kind: RuleKind, library: &dyn Library) -> Rule {
@@ -67,6 +67,12 @@ fn literals_take_the_type_of_what_surrounds_them() {
     check_score("(i32::MIN + 1) as f32", (0, 0), "-2147483600.0");
     check_score("-2147483648 as f32", (0, 0), "-2147483600.0");
     check_score("if q == 0 { 1 } else { kv as i64 } as f32", (1, 7), "7.0");
+    check_score(
+        "(i64::from(q) + 5_000_000_000i64) as f32",
+        (0, 7),
+        "5000000000.0",
+    );
+    check_score("f32::from(q < kv) + i32::from(q) as f32", (1, 7), "2.0");
 }
 
 #[test]
@@ -503,4 +509,58 @@ fn functions_are_checked_without_what_they_call() {
             "expected `bool` beside `&&`, found `i32`",
         ]
     );
+}
+
+#[test]
+fn closures_are_checked_without_the_types_of_their_captures() {
+    let captures = ["w".to_owned(), "doc".to_owned()];
+    let check = |body: &str| {
+        let text = format!("fn closure(q: i32, kv: i32) -> bool {{ {body} }}");
+        let faults = check_rust_closure(source(&text), RuleKind::Mask, &captures);
+        faults
+            .into_iter()
+            .map(|fault| fault.message)
+            .collect::<Vec<_>>()
+    };
+    assert!(check("q - kv < w && doc[q] == doc[[kv, 1]].min(w) && near(q, doc)").is_empty());
+    assert_eq!(
+        check("q < v && (0..w).any(|i| i == q)"),
+        [
+            "expected a value, found the unknown name `v`",
+            "expected a constant, found the capture `w`"
+        ]
+    );
+}
+
+/// Two functions are called `near`; which is meant depends on the path.
+struct Paths(Arc<Module>);
+
+impl Library for Paths {
+    fn find(&self, _: &str) -> Option<(Arc<Module>, usize)> {
+        None
+    }
+
+    fn find_path(&self, caller: &Module, path: &[&str]) -> Option<(Arc<Module>, usize)> {
+        assert_eq!(caller.items[0].name.text, "near");
+        (path == ["a", "near"]).then(|| (Arc::clone(&self.0), 0))
+    }
+}
+
+#[test]
+fn a_path_may_name_a_function_of_its_callers_name() {
+    let parsed = |text: &str| {
+        let source = source(text);
+        let item = parse_rust_fn(Arc::clone(&source), RuleKind::Mask).unwrap();
+        Module {
+            source,
+            items: vec![item],
+        }
+    };
+    let called = Arc::new(parsed("fn near(q: i32) -> bool { q == 7 }"));
+    let caller = parsed("fn near(q: i32, kv: i32) -> bool { a::near(q) && kv == 1 }");
+    let options = LowerOptions::default();
+    let rule = unwrap_rule(lower(&caller, None, &options, &Paths(called)));
+    assert_eq!(value(&rule, &Bindings::default(), &at(7, 1)), "true");
+    assert_eq!(value(&rule, &Bindings::default(), &at(6, 1)), "false");
+    assert!(check_rust_fn(caller.source, RuleKind::Mask).is_empty());
 }
