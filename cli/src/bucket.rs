@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use maskwright_dsl::block_mask::BlockSize;
 use maskwright_dsl::bucket::Bucket;
 use maskwright_dsl::ir::{CaptureKind, Rule};
 use maskwright_dsl::pipeline::Scope;
@@ -111,6 +112,17 @@ pub(crate) fn one_scope(flags: &RuleArgs, lengths: Option<(u64, u64)>) -> Result
         (0, None) => Err(CliError::NoLengths),
         (1, _) => Ok(scopes.remove(0)),
         (found, _) => Err(CliError::SeveralBuckets { found }),
+    }
+}
+
+/// The one block size of a command.
+pub(crate) fn one_block(flags: &RuleArgs) -> Result<BlockSize, CliError> {
+    match flags.block[..] {
+        [] => Ok(BlockSize::default()),
+        [block] => Ok(block),
+        _ => Err(CliError::SeveralBlocks {
+            found: flags.block.len(),
+        }),
     }
 }
 

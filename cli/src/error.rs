@@ -195,6 +195,20 @@ pub(crate) enum CliError {
         /// How many.
         found: usize,
     },
+    /// A command that takes one block size got several.
+    #[error("expected one --block, found {found}")]
+    SeveralBlocks {
+        /// How many.
+        found: usize,
+    },
+    /// A command that takes its offsets from buckets got one beside them.
+    #[error(
+        "--q-offset does not apply to buckets: write offset={q_offset} in --bucket, as in q=1,kv=1..=4096,offset={q_offset}"
+    )]
+    OffsetBesideBucket {
+        /// What was given.
+        q_offset: i64,
+    },
     /// A command needs lengths.
     #[error(
         "expected lengths: give --len N, or --q-len N and --kv-len N, or --bucket such as 1..=4096"

@@ -233,6 +233,12 @@ fn missing_and_unknown_names_are_all_said_at_once() {
             "const K: i32                 --set K=VALUE",
         ],
     );
+    let docs = desk.tensor("docs.npy", &[6], vec![0_i64, 0, 0, 1, 1, 1]);
+    let capture = format!("doc={docs}");
+    let given = ["verify", "r.mask", "--capture", &capture, "--json"];
+    let rest = words("--set window=8 --set K=2 --q-len 6 --kv-len 6");
+    let json = desk.json(0, &[&given[..], &rest].concat());
+    assert_eq!(json["allowed"], 6);
     contains(
         &refused(&["r.mask", "--set", "windw=3"]),
         &["windw; did you mean window?"],
@@ -420,6 +426,10 @@ fn show_draws_blocks_cells_and_images() {
     );
     contains(&refused("show causal --len 1000 --cells"), &["too large"]);
     contains(&refused("show causal"), &["give --len N"]);
+    contains(
+        &refused("show causal --len 9 --block 4x4 --block 8x8"),
+        &["expected one --block, found 2"],
+    );
     show("show causal --len 0 --png d.png --svg d.svg");
     show("show causal --q-len 0 --kv-len 9 --cells --png e.png");
     show("show causal --q-len 9 --kv-len 0 --cells --png f.png");
@@ -543,6 +553,10 @@ fn precompile_fills_the_cache_that_cache_shows() {
     contains(
         &desk.refused(&words("precompile causal")),
         &["at least one --bucket"],
+    );
+    contains(
+        &desk.refused(&words("precompile causal --bucket 1..=9 --q-offset 3")),
+        &["write offset=3 in --bucket"],
     );
     let rule = ["precompile", "kv <= q * 1000000"];
     let flags = words("--bucket 1..=4096 --cache other");

@@ -42,7 +42,7 @@ fn mask(args: &BenchMaskArgs) -> Result<Outcome, CliError> {
     let started = Instant::now();
     let engine = MaskEngine::new(&prepared, args.flags.backend)?;
     let compile_secs = started.elapsed().as_secs_f64();
-    let block = args.flags.block.first().copied().unwrap_or_default();
+    let block = bucket::one_block(&args.flags)?;
 
     let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
     let build = || BlockMask::build_with(&prepared, block, &engine);

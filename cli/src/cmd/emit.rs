@@ -66,7 +66,7 @@ fn blocks(args: &EmitArgs) -> Result<Vec<u8>, CliError> {
     let bound = rule::resolve(&args.rule, &args.flags)?;
     let scope = bucket::one_scope(&args.flags, args.lengths.given())?;
     bucket::check_scalars(&scope, &[bound.rule()])?;
-    let block = args.flags.block.first().copied().unwrap_or_default();
+    let block = bucket::one_block(&args.flags)?;
     let Built { mask, engine, .. } = build(&bound, &scope, block, args.flags.backend)?;
     match args.format {
         BlocksFormat::Text => Ok(runs_text(&mask).into_bytes()),

@@ -12,7 +12,7 @@ use maskwright_dsl::ir::RuleKind;
 use serde_json::json;
 
 use super::cache::open;
-use crate::args::PrecompileArgs;
+use crate::args::{BackendArg, PrecompileArgs};
 use crate::error::{CliError, chain, diagnostics_in};
 use crate::rule::{Wanted, resolve_all};
 use crate::{Outcome, bucket, output, progress};
@@ -23,6 +23,14 @@ pub(crate) fn run(args: &PrecompileArgs) -> Result<Outcome, CliError> {
     let scopes = bucket::scopes(&args.flags, None)?;
     if scopes.is_empty() {
         return Err(CliError::NoBucket);
+    }
+    if args.flags.q_offset != 0 {
+        return Err(CliError::OffsetBesideBucket {
+            q_offset: args.flags.q_offset,
+        });
+    }
+    if args.flags.backend == BackendArg::Reference {
+        output::note(super::verify::REFERENCE_NOTE);
     }
     for scope in &scopes {
         let rules: Vec<_> = bound.iter().map(|bound| bound.rule().as_ref()).collect();

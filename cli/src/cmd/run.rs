@@ -35,7 +35,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Outcome, CliError> {
     let options = ForwardOptions {
         sm_scale: args.scale,
         q_offset: args.flags.q_offset,
-        block: args.flags.block.first().copied().unwrap_or_default(),
+        block: bucket::one_block(&args.flags)?,
         backend: match args.flags.backend {
             BackendArg::Auto => Backend::Auto,
             BackendArg::Reference => Backend::Reference,

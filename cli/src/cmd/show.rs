@@ -36,7 +36,7 @@ pub(crate) fn run(args: &ShowArgs) -> Result<Outcome, CliError> {
     let scope = bucket::one_scope(&args.flags, args.lengths.given())?;
     bucket::check_scalars(&scope, &[bound.rule()])?;
     check_plane(args.b, args.h, (args.flags.batch, args.flags.heads))?;
-    let block = args.flags.block.first().copied().unwrap_or_default();
+    let block = bucket::one_block(&args.flags)?;
     let built = progress::spinning("building", || {
         build(&bound, &scope, block, args.flags.backend)
     })?;

@@ -13,7 +13,7 @@ use maskwright_dsl::ir::RuleKind;
 use maskwright_dsl::pipeline::Scope;
 use serde::Serialize;
 
-use crate::args::VerifyArgs;
+use crate::args::{BackendArg, VerifyArgs};
 use crate::engine::mask_of;
 use crate::error::CliError;
 use crate::{Outcome, bucket, output, progress, rule};
@@ -23,6 +23,9 @@ const WHOLE_CELLS: u128 = 1 << 28;
 
 /// Blocks whose classes are hashed, one byte each, at most.
 const MOST_BLOCKS: u128 = 1 << 35;
+
+/// What `--backend reference` comes to where compiled rules are what is verified.
+pub(super) const REFERENCE_NOTE: &str = "--backend reference changes nothing here: the compiled rule is compared with the interpreter in any case";
 
 /// What a script reads.
 #[derive(Debug, Serialize)]
@@ -74,6 +77,9 @@ impl From<VerifyError> for Failure {
 
 pub(crate) fn run(args: &VerifyArgs) -> Result<Outcome, CliError> {
     let started = Instant::now();
+    if args.flags.backend == BackendArg::Reference {
+        output::note(REFERENCE_NOTE);
+    }
     let mut json = Report {
         rule: &args.rule,
         verdict: "verified",

@@ -15,7 +15,7 @@ use super::cell::value_text;
 use crate::args::ExplainArgs;
 use crate::engine::{MaskEngine, longest, mask_of};
 use crate::error::CliError;
-use crate::{Outcome, output};
+use crate::{Outcome, bucket, output};
 
 /// Cells of a block that are looked at, at most; a larger one is thinned out evenly.
 const MOST_CELLS: u64 = 1 << 15;
@@ -28,7 +28,7 @@ pub(super) fn explain(
 ) -> Result<Outcome, CliError> {
     let prepared = mask_of(bound, scope)?;
     let engine = MaskEngine::new(&prepared, args.flags.backend)?;
-    let block = args.flags.block.first().copied().unwrap_or_default();
+    let block = bucket::one_block(&args.flags)?;
     // The grid first, to know where the block lies; then once more, to see what is asked about it.
     let (mask, _) = BlockMask::build_with(&prepared, block, &engine)?;
     let row = inside("block row", at.0, mask.rows())?;
