@@ -1,5 +1,6 @@
 //! The integration tests of Maskwright.
 
+mod annotated;
 mod bugs;
 mod catalogue;
 mod corpus;
