@@ -46,6 +46,10 @@ pub use attention::{
     Attended, AttentionError, Backend, ForwardOptions, Kernel, LaunchRecord, Rules, TensorRef,
     attention,
 };
+#[cfg(all(doctest, feature = "cranelift"))]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
 /// What the code that our macros write calls.
 #[doc(hidden)]
 pub mod __private {
