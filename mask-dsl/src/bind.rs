@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::capture::{Bindings, CaptureValue};
 use crate::eval::{Point, ScalarEvaluator, Sizes};
+use crate::fingerprint::Fingerprint;
 use crate::ir::{
     Arena, BinaryOp, CaptureId, CaptureKind, Const, DimId, Expr, ExprId, Extent, Replacement, Rule,
     RuleKind, UnaryOp, Var,
@@ -97,6 +98,12 @@ impl BoundRule {
     pub fn with_reference(mut self, reference: Reference) -> Self {
         self.reference = Some(reference);
         self
+    }
+
+    /// Whether both are the same rule, whatever it is called, with the same captured values.
+    pub fn is_same(&self, other: &BoundRule) -> bool {
+        let of = |bound| Fingerprint::of(bound, |_| false);
+        of(self) == of(other)
     }
 
     /// Another rule over the same captures, with the same values.

@@ -77,7 +77,7 @@ impl Diagnostic {
 }
 
 /// Every fault that one stage found in a rule, in source order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Diagnostics {
     /// The text, where there is one.
     pub source: Option<Arc<Source>>,
@@ -173,6 +173,13 @@ impl fmt::Display for Diagnostics {
             }
         }
         Ok(())
+    }
+}
+
+/// Drawn under the source: this is what a `main` that returns an error prints.
+impl fmt::Debug for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n{}", self.render(false))
     }
 }
 

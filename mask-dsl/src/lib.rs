@@ -10,6 +10,7 @@ pub mod catalogue;
 pub mod dense;
 pub mod diagnostic;
 pub mod eval;
+pub mod fingerprint;
 pub mod ir;
 pub mod math;
 pub mod pipeline;

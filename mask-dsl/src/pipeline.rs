@@ -42,7 +42,7 @@ impl Scope {
 
     /// The range that the scope gives a scalar. Joining masks renames the second `window` to `window_2`, so a range
     /// of `window` speaks of that one, too.
-    pub(crate) fn scalar_range(&self, name: &str) -> Option<(i64, i64)> {
+    pub fn scalar_range(&self, name: &str) -> Option<(i64, i64)> {
         let own = self.scalar_ranges.get(name);
         let renamed = || {
             let (first, number) = name.rsplit_once('_')?;

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::analysis::classify::{LengthRanges, PlaneClassifier, Region, TableCache, Tri};
 use crate::eval::RowMask;
+use crate::fingerprint::Fingerprint;
 use crate::pipeline::Prepared;
 
 /// How the classes of a mask came about.
@@ -74,7 +75,9 @@ impl BlockMask {
             Exactness::Coarse
         };
         let mask = BlockMask::from_planes(geometry, stored_batch, stored_heads, planes, exactness)?;
-        Ok((mask, stats))
+        let ranges = scalar_ranges(prepared);
+        let source = Fingerprint::of(prepared.original(), |slot| ranges[slot].is_some());
+        Ok((mask.with_source(Some(source)), stats))
     }
 }
 

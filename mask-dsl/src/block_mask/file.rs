@@ -1,7 +1,7 @@
 //! The file format of block masks: versioned, checksummed, and read without trusting a byte of it.
 //!
 //! A file is the magic, a version, the length of the payload, the payload, and the SHA-256 of all before it. Numbers
-//! are little-endian. The payload is the geometry, the stored axes, exactness and authority, which plane each entry
+//! are little-endian. The payload is the geometry, the stored axes, exactness and authority, what the mask was built from, which plane each entry
 //! uses, and per plane the number of runs, the row starts and the runs, two words each.
 
 use std::sync::Arc;
@@ -10,9 +10,10 @@ use sha2::{Digest, Sha256};
 
 use super::{Authority, BlockMask, BlockMaskError, BlockSize, Exactness, Geometry, Plane, Run};
 use crate::bucket::{Bucket, Relation};
+use crate::fingerprint::Fingerprint;
 
 const MAGIC: &[u8; 8] = b"MWBMASK\n";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 20;
 const CHECKSUM_BYTES: usize = 32;
 
@@ -112,6 +113,10 @@ impl BlockMask {
             Authority::Rule => 0,
             Authority::Lists => 1,
         });
+        out.push(u8::from(self.source().is_some()));
+        for word in self.source().map_or([0, 0], Fingerprint::to_words) {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
         let mut u32s =
             |values: &[u32]| out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         u32s(&[self.distinct_planes().len() as u32]);
@@ -225,6 +230,9 @@ impl<'a> Reader<'a> {
             &[Exactness::Exact, Exactness::Coarse],
         )?;
         let authority = self.choice("authority", "0 or 1", &[Authority::Rule, Authority::Lists])?;
+        let is_known = self.choice("source", "0 or 1", &[false, true])?;
+        let words = [self.u64()?, self.u64()?];
+        let source = is_known.then_some(Fingerprint::from_words(words));
         let geometry = Geometry::new(batch, heads, &bucket, block)?
             .with_kv_offset(kv_offset)?
             .with_axis_offsets(batch_offset, head_offset)?;
@@ -251,7 +259,7 @@ impl<'a> Reader<'a> {
                 expected: "each plane once, in order of first use",
             });
         }
-        Ok(mask.with_authority(authority))
+        Ok(mask.with_authority(authority).with_source(source))
     }
 
     fn plane(&mut self, index: u32, geometry: &Geometry) -> Result<Plane, BlockMaskError> {

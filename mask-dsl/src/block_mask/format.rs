@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::plane::class_in;
 use super::{BlockClass, BlockMaskError, BlockSize, CallShape, Geometry, Plane, Run};
 use crate::bucket::Bucket;
+use crate::fingerprint::Fingerprint;
 
 /// What is known of the partial blocks of a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +33,7 @@ pub enum Authority {
 /// `PyTorch`, where an overhanging block is never full: [`BlockMask::reported_class`].
 ///
 /// Equal planes are stored once. Two masks are equal if they have the same geometry, classes, exactness and
-/// authority.
+/// authority, whatever they were built from.
 #[derive(Clone, Debug)]
 pub struct BlockMask {
     geometry: Geometry,
@@ -42,6 +43,7 @@ pub struct BlockMask {
     planes: Vec<StoredPlane>,
     exactness: Exactness,
     authority: Authority,
+    source: Option<Fingerprint>,
 }
 
 #[derive(Clone, Debug)]
@@ -148,7 +150,18 @@ impl BlockMask {
                 Exactness::Exact
             },
             authority: Authority::Rule,
+            source: None,
         })
+    }
+
+    /// The rule and the captured values that the mask was built from, or sliced from a mask of; `None` if it was put
+    /// together in another way.
+    pub fn source(&self) -> Option<Fingerprint> {
+        self.source
+    }
+
+    pub(super) fn with_source(self, source: Option<Fingerprint>) -> Self {
+        Self { source, ..self }
     }
 
     pub(super) fn with_authority(self, authority: Authority) -> Self {

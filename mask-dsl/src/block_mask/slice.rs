@@ -49,7 +49,9 @@ impl BlockMask {
         }
         let (n_batch, n_heads) = (batch.end - batch.start, heads.end - heads.start);
         let mask = Self::from_shared(sliced, n_batch, n_heads, planes, self.exactness())?;
-        Ok(mask.with_authority(self.authority()))
+        Ok(mask
+            .with_authority(self.authority())
+            .with_source(self.source()))
     }
 
     /// Keeps a range of query rows, any range: `q_offset` grows by its start.
@@ -141,7 +143,9 @@ impl BlockMask {
             })
         };
         let (row_shift, col_shift) = (back("q", by_q)?, back("kv", by_kv)?);
-        self.window(self.geometry().clone(), row_shift, col_shift, outside)
+        // Moved cells are another rule's.
+        let moved = self.window(self.geometry().clone(), row_shift, col_shift, outside)?;
+        Ok(moved.with_source(None))
     }
 
     /// The same cells in blocks of another size.

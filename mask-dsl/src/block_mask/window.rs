@@ -51,7 +51,9 @@ impl BlockMask {
             .collect();
         let (stored_batch, stored_heads) = (self.stored_batch(), self.stored_heads());
         let mask = Self::from_shared(geometry, stored_batch, stored_heads, planes, exactness)?;
-        Ok(mask.with_authority(self.authority()))
+        Ok(mask
+            .with_authority(self.authority())
+            .with_source(self.source()))
     }
 }
 

@@ -126,6 +126,15 @@ pub enum AttentionError {
         /// Shape of the mask.
         built: Box<Geometry>,
     },
+    /// The block mask was built from another rule, or from other captured values.
+    #[error(
+        "the block mask was built for another rule than {rule}, or for other captured values: build it from the kernel \
+         that runs, or make a mask whose lists are the law"
+    )]
+    OtherMask {
+        /// The mask rule of the call.
+        rule: String,
+    },
     /// The proofs of a rule do not cover the call.
     #[error(
         "rule {rule} was prepared for {scope}, which does not cover a call of {call}: {reason}"

@@ -1,5 +1,6 @@
 //! Rules that are prepared and compiled for a bucket, ready to run for any of its calls.
 
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use maskwright_cpu::{Output, TensorDataMut};
@@ -9,6 +10,7 @@ use maskwright_dsl::block_mask::{
 };
 use maskwright_dsl::bucket::Bucket;
 use maskwright_dsl::eval::Sizes;
+use maskwright_dsl::fingerprint::Fingerprint;
 use maskwright_dsl::pipeline::{Prepared, Scope, prepare};
 
 use super::cpu::{self, TileRules};
@@ -31,6 +33,7 @@ pub struct Kernel {
     scope: Scope,
     mask: Option<Part>,
     score: Option<Part>,
+    sources: OnceLock<Vec<Fingerprint>>,
 }
 
 impl Kernel {
@@ -70,6 +73,7 @@ impl Kernel {
             scope: scope.clone(),
             mask,
             score,
+            sources: OnceLock::new(),
         })
     }
 
@@ -99,6 +103,7 @@ impl Kernel {
             scope: self.scope.clone(),
             mask,
             score,
+            sources: OnceLock::new(),
         })
     }
 
@@ -291,6 +296,28 @@ impl Kernel {
         Ok(record)
     }
 
+    /// What a block mask for this call may have been built from: the mask that attention applies, or a part of it,
+    /// with the scalars of today or for any of the bucket.
+    fn sources(&self) -> &[Fingerprint] {
+        self.sources.get_or_init(|| {
+            let applied = self.mask.as_ref().map(|part| part.prepared().original());
+            let derived = self
+                .score
+                .as_ref()
+                .and_then(|part| part.prepared().derived_mask_rule());
+            let parts = self.rules.mask.iter().chain(&derived).map(MaskRule::bound);
+            let mut sources = Vec::new();
+            for bound in applied.into_iter().chain(parts) {
+                let captures = &bound.rule().captures;
+                let in_bucket =
+                    |slot: usize| self.scope.scalar_range(&captures[slot].name).is_some();
+                sources.push(Fingerprint::of(bound, in_bucket));
+                sources.push(Fingerprint::of(bound, |_| false));
+            }
+            sources
+        })
+    }
+
     /// Refuses a block mask that fits the shape of the call but not the rules.
     fn check_mask(&self, given: &BlockMask, call: &Call<'_>) -> Result<(), AttentionError> {
         // Where the lists are the law, they mean what they say whatever the rule is.
@@ -312,6 +339,13 @@ impl Kernel {
                 built: Box::new(given.geometry().clone()),
             });
         };
+        if let Some(source) = given.source()
+            && !self.sources().contains(&source)
+        {
+            return Err(AttentionError::OtherMask {
+                rule: mask.prepared().original().rule().name.clone(),
+            });
+        }
         let reads = mask.prepared().reads();
         for (axis, var, varies, one, many) in [
             ("batch", "b", reads.b, given.batch(), call.shape.batch),
@@ -335,6 +369,8 @@ impl Kernel {
 fn effective_mask(rules: &Rules, score: Option<&Part>) -> Option<MaskRule> {
     let derived = score.and_then(|score| score.prepared().derived_mask_rule());
     match (rules.mask.clone(), derived) {
+        // The two may be one and the same, and then say nothing more together.
+        (Some(mask), Some(derived)) if mask.bound().is_same(derived.bound()) => Some(mask),
         (Some(mask), Some(derived)) => Some(mask & derived),
         (mask, derived) => mask.or(derived),
     }

@@ -75,6 +75,8 @@ impl<'a> VerifyRequest<'a> {
     pub(crate) fn effective_mask(&self, score: Option<&Prepared>) -> Option<MaskRule> {
         let derived = score.and_then(Prepared::derived_mask_rule);
         match (self.mask.cloned(), derived) {
+            // The two may be one and the same, and then say nothing more together.
+            (Some(mask), Some(derived)) if mask.bound().is_same(derived.bound()) => Some(mask),
             (Some(mask), Some(derived)) => Some(mask & derived),
             (mask, derived) => mask.or(derived),
         }

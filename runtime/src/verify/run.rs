@@ -19,7 +19,7 @@ use super::random::Random;
 use super::report::{BlockReport, VerifyReport, hex};
 use super::request::VerifyRequest;
 use super::sample::{Depth, Sampled, sample};
-use super::scores::{ScoreUnderTest, check_scores};
+use super::scores::{ScoreUnderTest, WHOLE_SCORES, WHOLE_SCORES_OF_THE_LONGEST, check_scores};
 use super::subject::{MaskUnderTest, Rect, Subject};
 use super::sweep::{Hash, Patience, SMALL_CELLS, sweep};
 use super::versions::Versions;
@@ -102,6 +102,8 @@ struct Findings {
     shapes: Vec<CheckedShape>,
     notes: Vec<String>,
     report: VerifyReport,
+    /// Whether the scores of the largest call were compared at every cell; also where there is no score rule.
+    all_scores: bool,
 }
 
 pub(super) fn verify_with(
@@ -124,7 +126,10 @@ pub(super) fn verify_with(
     let mask = ready(effective.as_ref().map(MaskRule::bound))?;
     let members = members(&scope.bucket, request.seed);
     let largest = largest(&scope.bucket);
-    let mut findings = Findings::default();
+    let mut findings = Findings {
+        all_scores: true,
+        ..Findings::default()
+    };
 
     let mut masks = Vec::new();
     if let Some(mask) = &mask {
@@ -154,6 +159,7 @@ pub(super) fn verify_with(
         None
     } else {
         attention::part(&largest, scope.batch, scope.num_q_heads)
+            .filter(|part| holds_for(part, &scope, [&mask, &score]))
     };
     check_attention(request, &scope, &masks, (&members, part), &mut findings)?;
 
@@ -165,6 +171,7 @@ pub(super) fn verify_with(
     }
     let seconds = started.elapsed().as_secs_f64();
     let mut report = findings.report;
+    report.exhaustive &= findings.all_scores;
     report.blocks = masks.iter().map(BlockReport::of).collect();
     report.seconds = seconds;
     let certificate = Certificate {
@@ -410,11 +417,18 @@ fn check_score(
     };
     let (mut all, mut sampled, mut last_whole) = (0, 0, false);
     for &member in members {
-        let checked = check_scores(&under_test, member, request.seed)?;
+        let is_longest = members.last() == Some(&member);
+        let limit = if is_longest {
+            WHOLE_SCORES_OF_THE_LONGEST
+        } else {
+            WHOLE_SCORES
+        };
+        let checked = check_scores(&under_test, member, limit, request.seed)?;
         all += checked.cells;
         sampled += if checked.whole { 0 } else { checked.cells };
         last_whole = checked.whole;
     }
+    findings.all_scores = last_whole;
     let author = score.prepared.original().reference().is_some();
     let mut what = vec!["compiled scores against the interpreter, to the bit"];
     if author {
@@ -485,7 +499,7 @@ fn check_generated(
                         derived: prepared.derived_mask(),
                         generated_captures: true,
                     };
-                    check_scores(&under_test, member, random.next())?.cells
+                    check_scores(&under_test, member, WHOLE_SCORES, random.next())?.cells
                 }
             };
             tried += 1;
@@ -543,6 +557,14 @@ fn generated_mask(
         }
     }
     Ok(cells)
+}
+
+/// Whether the rules hold for a shorter call as well: a declared range or extent may name a length.
+fn holds_for(part: &Member, scope: &Scope, rules: [&Option<Ready>; 2]) -> bool {
+    let mut shorter = scope.clone();
+    shorter.bucket = Bucket::single(part.q_len, part.kv_len, part.q_offset);
+    let mut rules = rules.into_iter().flatten();
+    rules.all(|ready| prepare(ready.prepared.original(), &shorter).is_ok())
 }
 
 fn check_attention(

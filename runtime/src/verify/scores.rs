@@ -24,8 +24,9 @@ pub(super) struct ScoreUnderTest<'a> {
     pub(super) generated_captures: bool,
 }
 
-/// Calls of no more cells are checked whole.
-const WHOLE_CELLS: u64 = 1 << 13;
+/// Calls of no more cells in a plane are checked whole; of the longest call, so many more.
+pub(super) const WHOLE_SCORES: u64 = 1 << 13;
+pub(super) const WHOLE_SCORES_OF_THE_LONGEST: u64 = 1 << 20;
 
 /// Pieces of a larger call, and their rows and columns.
 const PATCHES: u64 = 24;
@@ -63,6 +64,7 @@ const SPECIAL: [f32; 12] = [
 pub(super) fn check_scores(
     under_test: &ScoreUnderTest<'_>,
     member: Member,
+    whole_cells: u64,
     seed: u64,
 ) -> Result<ScoresChecked, VerifyError> {
     let prepared = under_test.prepared;
@@ -71,7 +73,7 @@ pub(super) fn check_scores(
     let stream = STREAM ^ member.q_len << 40 ^ member.kv_len << 16 ^ member.q_offset as u64;
     let mut random = Random::new(seed, stream);
     let cells = member.q_len.saturating_mul(member.kv_len);
-    let whole = cells <= WHOLE_CELLS;
+    let whole = cells <= whole_cells;
     let mut rects = Vec::new();
     for (b, h) in planes(prepared, &mut random) {
         let patch = |rows: (u64, u64), cols: (u64, u64)| Rect {

@@ -547,7 +547,7 @@ fn a_derived_mask_must_leave_out_infinite_scores_only() {
             derived: Some(derived),
             generated_captures: false,
         };
-        scores::check_scores(&under_test, member, 1)
+        scores::check_scores(&under_test, member, scores::WHOLE_SCORES, 1)
     };
     check(causal().bound().rule()).unwrap();
     check(prepared.derived_mask().unwrap()).unwrap();

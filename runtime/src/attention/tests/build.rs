@@ -13,8 +13,8 @@ use maskwright_dsl::ir::{
 use maskwright_dsl::pipeline::Scope;
 
 use crate::attention::{
-    Attended, Backend, ForwardOptions, Kernel, LaunchRecord, Output, Rules, TensorDataMut,
-    TensorRef, attention,
+    Attended, AttentionError, Backend, ForwardOptions, Kernel, LaunchRecord, Output, Rules,
+    TensorDataMut, TensorRef, attention,
 };
 use crate::reference::{DenseCall, DenseOutput, dense_attention};
 
@@ -291,6 +291,14 @@ impl Inputs {
 
     /// Runs a kernel; gives out, lse, row max and the record.
     pub(super) fn forward(&self, kernel: &Kernel, options: &ForwardOptions<'_>) -> Forward {
+        self.try_forward(kernel, options).unwrap()
+    }
+
+    pub(super) fn try_forward(
+        &self,
+        kernel: &Kernel,
+        options: &ForwardOptions<'_>,
+    ) -> Result<Forward, AttentionError> {
         let [q, k, v] = self.views();
         let rows = self.dims.batch * self.dims.heads * self.dims.q_len;
         let mut out = vec![f32::NAN; rows * self.dims.d_v];
@@ -300,13 +308,13 @@ impl Inputs {
             lse: Some(&mut lse),
             row_max: Some(&mut row_max),
         };
-        let record = kernel.forward(q, k, v, options, output).unwrap();
-        Forward {
+        let record = kernel.forward(q, k, v, options, output)?;
+        Ok(Forward {
             out,
             lse,
             row_max,
             record,
-        }
+        })
     }
 
     /// Compares the compiled kernel, the interpreted one and the reference backend with the reference.

@@ -321,3 +321,41 @@ fn a_score_of_minus_infinity_skips_its_blocks() {
     let record = inputs.check(&both, &ForwardOptions::default());
     assert_eq!(record.tiles, tiles(0, 5, 4));
 }
+
+#[test]
+fn a_mask_of_other_documents_or_another_rule_is_refused() {
+    let dims = Dims::new(1, 2, 200, 200);
+    let inputs = dims.inputs();
+    let scope = dims.scope(Bucket::single(200, 200, 0));
+    let of = |n: i32| Rules::mask(same_document((0..200).map(move |i| i * n / 200)));
+    let two = Kernel::compile(&of(2), &scope).unwrap();
+    let block = BlockSize { q: 32, kv: 32 };
+    let stale = two.block_mask(block).unwrap();
+    let attend = |kernel: &Kernel, mask: &BlockMask| {
+        let options = ForwardOptions {
+            block_mask: Some(mask),
+            ..ForwardOptions::default()
+        };
+        inputs.try_forward(kernel, &options).map(|_| ())
+    };
+    attend(&two, &stale).unwrap();
+    // Equal values in another buffer are the same documents, and so is a mask that was written and read again.
+    attend(&two.rebind(&of(2)).unwrap(), &stale).unwrap();
+    let read = BlockMask::from_bytes(&stale.to_bytes()).unwrap();
+    attend(&two, &read).unwrap();
+    let three = two.rebind(&of(3)).unwrap();
+    let fault = attend(&three, &stale).unwrap_err();
+    assert!(
+        fault.to_string().contains("other captured values"),
+        "{fault}"
+    );
+    let fault = attend(&three, &read).unwrap_err();
+    assert!(
+        fault.to_string().contains("other captured values"),
+        "{fault}"
+    );
+    let other = Kernel::compile(&Rules::mask(causal()), &scope).unwrap();
+    let fault = attend(&other, &stale).unwrap_err();
+    assert!(fault.to_string().contains("another rule"), "{fault}");
+    attend(&three, &three.block_mask(block).unwrap()).unwrap();
+}
