@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use maskwright::tensor::{Tensor, read_tensor, write_tensor};
+use maskwright::tensor::{Dtype, Tensor, check_destination, read_tensor, write_tensor};
 use maskwright::{Backend, ForwardOptions, MaskRule, Rules, ScoreRule, TensorRef, attention};
 use maskwright_dsl::ir::RuleKind;
 use maskwright_dsl::pipeline::prepare;
@@ -32,6 +32,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Outcome, CliError> {
         }
     }
     check_bucket(args, &rules, (batch, heads), (q_len as u64, kv_len as u64))?;
+    check_destinations(args, &q)?;
     let options = ForwardOptions {
         sm_scale: args.scale,
         q_offset: args.flags.q_offset,
@@ -60,6 +61,18 @@ pub(crate) fn run(args: &RunArgs) -> Result<Outcome, CliError> {
         output::print(&record_text(&done.record))?;
     }
     Ok(Outcome::Done)
+}
+
+/// A long run must not end at a file that cannot be written.
+fn check_destinations(args: &RunArgs, q: &Tensor) -> Result<(), CliError> {
+    let lse = args.lse.as_deref().map(|file| (file, Dtype::F32));
+    for (file, dtype) in [(args.o.as_str(), q.dtype())].into_iter().chain(lse) {
+        check_destination(file, dtype).map_err(|source| CliError::Tensor {
+            what: format!("the result cannot be written to {file}"),
+            source: Box::new(source),
+        })?;
+    }
+    Ok(())
 }
 
 fn rules(args: &RunArgs) -> Result<Rules, CliError> {

@@ -98,10 +98,14 @@ pub(crate) fn run(args: &ShowArgs) -> Result<Outcome, CliError> {
     }
     let _ = writeln!(
         text,
-        "{} x {} blocks of {block} over {}: {} full, {} partial, {} empty, {:.1} % skipped{}",
+        "{} x {} blocks of {block} over {}{}: {} full, {} partial, {} empty, {:.1} % skipped{}",
         mask.rows(),
         mask.cols(),
         scope.bucket,
+        match u64::from(mask.batch()) * u64::from(mask.heads()) {
+            1 => String::new(),
+            planes => format!(", over all {planes} pairs of batch entry and head"),
+        },
         output::count_text(counts.full),
         output::count_text(counts.partial),
         output::count_text(counts.empty),

@@ -63,6 +63,40 @@ pub fn write_tensor(spec: &str, tensor: &Tensor) -> Result<(), TensorFileError> 
     }
 }
 
+/// Says whether [`write_tensor`] can take a file name for tensors of a type, before there is a tensor to write: its
+/// extension, its name, and that its folder exists.
+///
+/// # Errors
+/// As [`write_tensor`].
+pub fn check_destination(spec: &str, dtype: Dtype) -> Result<(), TensorFileError> {
+    let path = match Format::of(spec)? {
+        Format::Npy(path) if dtype == Dtype::BF16 => {
+            return Err(TensorFileError::NoNpyDtype { path, dtype });
+        }
+        Format::Npy(path) | Format::Safetensors(path, Some(_)) => path,
+        Format::Safetensors(path, None) => {
+            return Err(TensorFileError::NameNeeded {
+                path,
+                names: Vec::new(),
+            });
+        }
+    };
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or_else(|| Path::new("."));
+    let cause = match fs::metadata(folder) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => io::Error::new(io::ErrorKind::NotADirectory, "its folder is a file"),
+        Err(cause) => cause,
+    };
+    Err(TensorFileError::Write {
+        path,
+        bytes: 0,
+        source: cause,
+    })
+}
+
 enum Format<'a> {
     Npy(PathBuf),
     Safetensors(PathBuf, Option<&'a str>),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use half::{bf16, f16};
 
 pub use error::{NpyHeaderError, TensorFileError};
-pub use file::{read_tensor, write_tensor};
+pub use file::{check_destination, read_tensor, write_tensor};
 
 /// A dense tensor in row-major order.
 ///
