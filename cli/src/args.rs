@@ -209,10 +209,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) v: String,
     /// Which query may see which key
-    #[arg(long, value_name = "RULE")]
+    #[arg(long, value_name = "RULE", allow_hyphen_values = true)]
     pub(crate) mask: Option<String>,
     /// How a score changes
-    #[arg(long, value_name = "RULE")]
+    #[arg(long, value_name = "RULE", allow_hyphen_values = true)]
     pub(crate) score: Option<String>,
     /// Factor of the scores; 1 / sqrt(head_dim) unless given
     #[arg(long, value_name = "S", allow_hyphen_values = true)]

@@ -201,8 +201,6 @@ pub(crate) fn scalar(text: &str, ty: Ty) -> Option<Const> {
 impl FileCapture {
     /// The file as a buffer of a declared element type.
     pub(crate) fn as_buffer(&self, elem: Elem) -> Result<CaptureValue, CliError> {
-        // Packed bits are read as they are, one bool an element.
-        let elem = if elem == Elem::Bits { Elem::Bool } else { elem };
         Ok(CaptureValue::Buffer(self.convert(elem)?))
     }
 

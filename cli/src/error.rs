@@ -34,6 +34,24 @@ pub(crate) enum CliError {
         /// The cause.
         source: Box<TensorFileError>,
     },
+    /// An output would replace an input, or another output.
+    #[error("{flag} and {other} name the same file, {}: expected a file of its own", path.display())]
+    SameFile {
+        /// The output.
+        flag: &'static str,
+        /// The other one.
+        other: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// Scores were given for a rule that reads none.
+    #[error("--scores {file} was given, but {rule} is a mask, which reads no score")]
+    NoScoreRead {
+        /// The file.
+        file: String,
+        /// The rule.
+        rule: String,
+    },
     /// The elements of a file do not fit a capture.
     #[error("capture {name} cannot be taken from {file}")]
     Convert {

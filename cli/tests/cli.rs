@@ -613,3 +613,87 @@ fn the_tour_shows_the_main_job() {
     assert!(text.lines().count() <= 70);
     desk.stdout(0, &words("tour --len 1"));
 }
+
+#[test]
+fn an_output_never_replaces_an_input_or_another_output() {
+    let desk = Desk::new();
+    let q = desk.tensor("q.npy", &[1, 1, 4, 2], wave(8, 0.5));
+    let pack = desk.tensor("pack.safetensors:q", &[1, 1, 4, 2], wave(8, 0.5));
+    let out = desk.path("o.safetensors");
+    let with = |o: &str, more: &[&str]| {
+        let base = ["run", "--q", &q, "--k", &pack, "--v", &pack, "--o", o];
+        desk.refused(&[&base, more].concat())
+    };
+    contains(&with(&q, &[]), &["--o and --q name the same file"]);
+    contains(
+        &with(&pack.replace(":q", ":o"), &[]),
+        &["--o and --k name the same file"],
+    );
+    contains(
+        &with(&format!("{out}:o"), &["--lse", &format!("{out}:l")]),
+        &["--lse and --o name the same file"],
+    );
+    // Another file of several tensors is kept as well.
+    let other = desk.tensor("other.safetensors:weights", &[1], vec![1.0_f32]);
+    contains(
+        &with(&other.replace(":weights", ":o"), &[]),
+        &["holds weights", "would be lost"],
+    );
+    assert_eq!(read_tensor(&pack).unwrap().shape, [1, 1, 4, 2]);
+    assert_eq!(read_tensor(&other).unwrap().shape, [1]);
+}
+
+#[test]
+fn packed_bits_come_from_truth_values() {
+    let desk = Desk::new();
+    let file = desk.path("m.mask");
+    std::fs::write(&file, "mask m(x: [bits; kv_len]) = x[kv]").unwrap();
+    let flags = desk.tensor(
+        "x.npy",
+        &[11],
+        (0..11).map(|i| i % 3 == 0).collect::<Vec<bool>>(),
+    );
+    let capture = format!("x={flags}");
+    let lengths = ["--q-len", "2", "--kv-len", "11"];
+    let args = [
+        &["verify", &file, "--json", "--capture", &capture][..],
+        &lengths,
+    ]
+    .concat();
+    let report: Value = serde_json::from_str(&desk.stdout(0, &args)).unwrap();
+    assert_eq!(report["allowed"], 8);
+}
+
+#[test]
+fn scores_for_a_mask_are_refused_and_rules_may_begin_with_a_sign() {
+    let desk = Desk::new();
+    let scores = desk.tensor("s.npy", &[1, 1, 3, 3], wave(9, 0.1));
+    let out = desk.path("x.npy");
+    let args = ["eval", "causal", "--q-len", "3", "--kv-len", "3"];
+    let error = desk.refused(&[&args[..], &["--scores", &scores, "--out", &out]].concat());
+    contains(&error, &["--scores", "reads no score"]);
+    let q = desk.tensor("q.npy", &[1, 1, 3, 2], wave(6, 0.5));
+    let args = [
+        "run",
+        "--q",
+        &q,
+        "--k",
+        &q,
+        "--v",
+        &q,
+        "--mask",
+        "-q + kv < 1",
+        "--o",
+        &out,
+    ];
+    desk.stdout(0, &args);
+}
+
+#[test]
+fn overflow_at_one_length_names_the_shortest_that_overflows() {
+    let desk = Desk::new();
+    let lengths = ["--q-len", "50000", "--kv-len", "50000"];
+    let error = desk.run(&[&["verify", "q * kv < 9"][..], &lengths].concat());
+    let error = String::from_utf8(error.stderr).unwrap();
+    contains(&error, &["the shortest length at which it does is 46342"]);
+}

@@ -335,7 +335,7 @@ impl CapturedBuffer {
     ///
     /// # Errors
     /// [`BufferError::Conversion`] at the first value that does not fit, [`BufferError::NoConversion`] between
-    /// integers and floats, and to packed bits.
+    /// integers and floats.
     pub fn convert(&self, to: Elem) -> Result<CapturedBuffer, BufferError> {
         let from = self.elem();
         if from == to {
@@ -344,7 +344,7 @@ impl CapturedBuffer {
         let no_way = || BufferError::NoConversion { from, to };
         let both_int = from.int_range().is_some() && to.int_range().is_some();
         let both_float = from.int_range().is_none() && to.int_range().is_none();
-        if to == Elem::Bits || !(both_int || both_float) {
+        if !(both_int || both_float) {
             return Err(no_way());
         }
         let mut ints = Vec::new();
@@ -385,7 +385,11 @@ impl CapturedBuffer {
             Elem::Bf16 => BufferData::Bf16(floats.iter().map(|&v| bf16::from_f64(v)).collect()),
             Elem::F32 => BufferData::F32(floats.iter().map(|&v| v as f32).collect()),
             Elem::F64 => BufferData::F64(floats.into()),
-            Elem::Bits => return Err(no_way()),
+            Elem::Bits => {
+                let byte =
+                    |bits: &[i64]| (0..bits.len()).fold(0, |byte, j| byte | (bits[j] as u8) << j);
+                BufferData::Bits(ints.chunks(8).map(byte).collect())
+            }
         };
         CapturedBuffer::new(data, self.shape.clone())
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use maskwright::jit::{BoundEvaluator, CompiledRule};
-use maskwright::tensor::{Tensor, TensorData, read_tensor, write_tensor};
+use maskwright::tensor::{Dtype, Tensor, TensorData, check_destination, read_tensor, write_tensor};
 use maskwright_dsl::block_mask::MaskEvaluator;
 use maskwright_dsl::eval::RowEvaluator;
 use maskwright_dsl::ir::RuleKind;
@@ -46,6 +46,16 @@ pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
             help: "evaluate fewer rows, with --q-offset",
         });
     }
+    if let (RuleKind::Mask, Some(file)) = (prepared.rule().kind, &args.scores) {
+        return Err(CliError::NoScoreRead {
+            file: file.clone(),
+            rule: prepared.original().rule().name.clone(),
+        });
+    }
+    check_destination(&args.out, Dtype::F32).map_err(|source| CliError::Tensor {
+        what: format!("the result cannot be written to {}", args.out),
+        source: Box::new(source),
+    })?;
     let cells = cells as usize;
     let data = match prepared.rule().kind {
         RuleKind::Mask => progress::spinning("evaluating", || mask(&prepared, args, cells))?,

@@ -1,6 +1,7 @@
 //! `maskwright run`: attention over tensors in files.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use maskwright::tensor::{Dtype, Tensor, check_destination, read_tensor, write_tensor};
 use maskwright::{Backend, ForwardOptions, MaskRule, Rules, ScoreRule, TensorRef, attention};
@@ -65,6 +66,24 @@ pub(crate) fn run(args: &RunArgs) -> Result<Outcome, CliError> {
 
 /// A long run must not end at a file that cannot be written.
 fn check_destinations(args: &RunArgs, q: &Tensor) -> Result<(), CliError> {
+    let outputs = [("--o", Some(&args.o)), ("--lse", args.lse.as_ref())];
+    let inputs = [("--q", &args.q), ("--k", &args.k), ("--v", &args.v)];
+    let mut taken: Vec<(&str, PathBuf)> = inputs
+        .iter()
+        .map(|(flag, file)| (*flag, path_of(file)))
+        .collect();
+    for (flag, file) in outputs {
+        let Some(file) = file else { continue };
+        let path = path_of(file);
+        if let Some((other, _)) = taken.iter().find(|(_, taken)| *taken == path) {
+            return Err(CliError::SameFile {
+                flag,
+                other: (*other).to_owned(),
+                path,
+            });
+        }
+        taken.push((flag, path));
+    }
     let lse = args.lse.as_deref().map(|file| (file, Dtype::F32));
     for (file, dtype) in [(args.o.as_str(), q.dtype())].into_iter().chain(lse) {
         check_destination(file, dtype).map_err(|source| CliError::Tensor {
@@ -73,6 +92,15 @@ fn check_destinations(args: &RunArgs, q: &Tensor) -> Result<(), CliError> {
         })?;
     }
     Ok(())
+}
+
+/// The file of a tensor without the tensor's name, as one path however it is spelled.
+fn path_of(spec: &str) -> PathBuf {
+    let end = spec
+        .find(".safetensors:")
+        .map(|at| at + ".safetensors".len());
+    let path = PathBuf::from(&spec[..end.unwrap_or(spec.len())]);
+    path.canonicalize().unwrap_or(path)
 }
 
 fn rules(args: &RunArgs) -> Result<Rules, CliError> {

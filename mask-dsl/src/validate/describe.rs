@@ -25,7 +25,11 @@ pub(super) fn diagnostic(lengths: &mut Lengths<'_>, fault: &Fault) -> Diagnostic
         FaultKind::Overflow { result, ty } => {
             let first = lengths.shortest(fault.at);
             let bucket = &scope.bucket;
-            let least = *bucket.q_len.start().max(bucket.kv_len.start()).max(&1);
+            let least = if bucket.is_single() {
+                1
+            } else {
+                *bucket.q_len.start().max(bucket.kv_len.start()).max(&1)
+            };
             overflow(rule, fault.at, (*result, *ty), first, least)
         }
         FaultKind::DivisorZero { divisor, range } => {
@@ -207,7 +211,7 @@ impl<'a> Lengths<'a> {
 
     fn overflows(&mut self, at: ExprId, longest: u64) -> bool {
         let ids = self.overflowing.entry(longest).or_insert_with(|| {
-            faults_up_to(self.bound, self.scope, self.assumptions, longest)
+            faults_up_to(self.bound, &from_one(self.scope), self.assumptions, longest)
                 .iter()
                 .filter(|fault| matches!(fault.kind, FaultKind::Overflow { .. }))
                 .map(|fault| fault.at)
@@ -233,6 +237,17 @@ impl<'a> Lengths<'a> {
         }
         Some(failing)
     }
+}
+
+/// A single call as the longest of a bucket, so that one learns from which length on it is refused.
+fn from_one(scope: &Scope) -> Scope {
+    let mut scope = scope.clone();
+    if scope.bucket.is_single() {
+        for lengths in [&mut scope.bucket.q_len, &mut scope.bucket.kv_len] {
+            *lengths = (*lengths.end()).min(1)..=*lengths.end();
+        }
+    }
+    scope
 }
 
 /// The last part of the name of the wrapping operation.

@@ -134,6 +134,16 @@ pub enum TensorFileError {
         /// The tensors in it, ordered.
         names: Vec<String>,
     },
+    /// The file holds other tensors, which writing it anew would lose.
+    #[error("{} holds {}, which would be lost: expected a new file, or one with `{name}` alone", path.display(), listed(others))]
+    WouldLose {
+        /// The file.
+        path: PathBuf,
+        /// The tensor to write.
+        name: String,
+        /// The tensors in it, ordered.
+        others: Vec<String>,
+    },
     /// The file has no tensor of this name.
     #[error("expected a tensor `{name}` in {}, found {}", path.display(), listed(names))]
     NoSuchTensor {

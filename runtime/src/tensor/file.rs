@@ -43,7 +43,7 @@ pub fn read_tensor(spec: &str) -> Result<Tensor, TensorFileError> {
 ///
 /// # Errors
 /// [`TensorFileError::NoNpyDtype`] for bf16 in `.npy`; [`TensorFileError::NameNeeded`] for `.safetensors` without a
-/// name; [`TensorFileError::Write`] with the bytes needed and the cause.
+/// name; [`TensorFileError::WouldLose`] for one that holds other tensors; [`TensorFileError::Write`] with the bytes needed and the cause.
 pub fn write_tensor(spec: &str, tensor: &Tensor) -> Result<(), TensorFileError> {
     let format = Format::of(spec)?;
     tensor.check()?;
@@ -53,6 +53,7 @@ pub fn write_tensor(spec: &str, tensor: &Tensor) -> Result<(), TensorFileError> 
             place(path, &[&header, &tensor.data.to_le_bytes()])
         }
         Format::Safetensors(path, Some(name)) => {
+            check_kept(&path, name)?;
             let header = safetensors_file::header(&path, name, tensor)?;
             place(path, &[&header, &tensor.data.to_le_bytes()])
         }
@@ -73,7 +74,11 @@ pub fn check_destination(spec: &str, dtype: Dtype) -> Result<(), TensorFileError
         Format::Npy(path) if dtype == Dtype::BF16 => {
             return Err(TensorFileError::NoNpyDtype { path, dtype });
         }
-        Format::Npy(path) | Format::Safetensors(path, Some(_)) => path,
+        Format::Npy(path) => path,
+        Format::Safetensors(path, Some(name)) => {
+            check_kept(&path, name)?;
+            path
+        }
         Format::Safetensors(path, None) => {
             return Err(TensorFileError::NameNeeded {
                 path,
@@ -94,6 +99,19 @@ pub fn check_destination(spec: &str, dtype: Dtype) -> Result<(), TensorFileError
         path,
         bytes: 0,
         source: cause,
+    })
+}
+
+/// A file of several tensors is never replaced by one of them.
+fn check_kept(path: &Path, name: &str) -> Result<(), TensorFileError> {
+    let others = safetensors_file::others(path, name);
+    if others.is_empty() {
+        return Ok(());
+    }
+    Err(TensorFileError::WouldLose {
+        path: path.to_owned(),
+        name: name.to_owned(),
+        others,
     })
 }
 

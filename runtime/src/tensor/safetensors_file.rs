@@ -63,6 +63,25 @@ pub(super) fn read(path: &Path, name: Option<&str>) -> Result<Tensor, TensorFile
     })
 }
 
+/// The tensors of a file besides `name`, if it is such a file: writing it anew would lose them.
+pub(super) fn others(path: &Path, name: &str) -> Vec<String> {
+    let names = || -> Option<Vec<String>> {
+        let (mut file, file_bytes) = open(path).ok()?;
+        let limit = file_bytes.checked_sub(LEN_BYTES)?.min(MAX_HEADER_BYTES);
+        let len = read_exactly(&mut file, path, LEN_BYTES as usize).ok()?;
+        let len = u64::from_le_bytes(len.try_into().ok()?);
+        let text = (len <= limit)
+            .then(|| read_exactly(&mut file, path, len as usize))?
+            .ok()?;
+        let metadata: Metadata = serde_json::from_slice(&text).ok()?;
+        Some(metadata.offset_keys())
+    };
+    let mut names = names().unwrap_or_default();
+    names.retain(|other| other != name);
+    names.sort();
+    names
+}
+
 fn find<'a>(
     path: &Path,
     metadata: &'a Metadata,

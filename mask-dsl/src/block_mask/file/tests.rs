@@ -66,8 +66,8 @@ fn errors_say_what_was_found() {
         "not a block mask file: expected it to begin with MWBMASK, found [80, 75]"
     );
     assert_eq!(
-        message(&resealed(&bytes, 8, &[2])),
-        "block mask file of version 2, expected 1"
+        message(&resealed(&bytes, 8, &[1])),
+        "block mask file of version 1, expected 2"
     );
     let total = bytes.len();
     assert_eq!(
@@ -86,9 +86,13 @@ fn errors_say_what_was_found() {
         message(&resealed(&bytes, relation, &[7])),
         "block mask file: relation is 7, expected 0, 1 or 2"
     );
-    // A count of planes that promises more than there is.
+    // A count of planes that promises more than there is; 3 choices and the source come before it.
     assert!(matches!(
-        BlockMask::from_bytes(&resealed(&bytes, relation + 3, &u32::MAX.to_le_bytes())),
+        BlockMask::from_bytes(&resealed(
+            &bytes,
+            relation + 3 + 17,
+            &u32::MAX.to_le_bytes()
+        )),
         Err(BlockMaskError::FileLength { .. })
     ));
     // Lengths that promise 2^31 - 1 rows are refused before anything is allocated for them.
