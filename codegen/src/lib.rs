@@ -1,4 +1,8 @@
-//! Code generation: a prepared rule becomes Cranelift IR. Pure: values in, values out.
+//! Code generation: a prepared rule becomes Cranelift IR or CUDA text. Pure: values in, values out.
 #![forbid(unsafe_code)]
+
+pub mod spec;
+
+pub mod plan;
 
 pub mod back;
