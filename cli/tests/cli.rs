@@ -582,6 +582,54 @@ fn doctor_catalogue_completions_and_man_are_there() {
 }
 
 #[test]
+fn doctor_says_whether_kernels_can_be_compiled() {
+    let desk = Desk::new();
+    let doctor = |args: &[&str], nvrtc: Option<&Path>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_maskwright"));
+        command.arg("doctor").args(args);
+        command.env("MASKWRIGHT_CACHE", desk.path("cache"));
+        if let Some(folder) = nvrtc {
+            command.env("MASKWRIGHT_NVRTC", folder);
+        }
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let finding = |text: &str| {
+        let findings: Value = serde_json::from_str(text).unwrap();
+        let findings = findings.as_array().unwrap();
+        let is_nvrtc = |finding: &&Value| finding["name"] == "nvrtc";
+        findings.iter().find(is_nvrtc).unwrap().clone()
+    };
+    let empty = tempfile::tempdir().unwrap();
+    contains(
+        &doctor(&[], Some(empty.path())),
+        &[
+            "--  nvrtc",
+            "cargo xtask setup-cuda",
+            "MASKWRIGHT_NVRTC",
+            "holds no libnvrtc.so",
+            "so no kernel can be compiled",
+        ],
+    );
+    let missing = finding(&doctor(&["--json"], Some(empty.path())));
+    assert_eq!(missing["ok"], false);
+    assert_eq!(missing["details"]["tried"].as_array().unwrap().len(), 1);
+
+    if maskwright::jit::nvrtc::for_test().is_none() {
+        return;
+    }
+    let found = finding(&doctor(&["--json"], None));
+    assert_eq!(found["ok"], true, "{found}");
+    let details = &found["details"];
+    assert!(0.0 < details["compile_secs"].as_f64().unwrap());
+    assert!(details["version"].as_str().unwrap().contains('.'));
+    let architectures = details["architectures"].as_array().unwrap();
+    assert!(architectures.contains(&Value::from("sm_80")), "{details}");
+    contains(&doctor(&[], None), &["ok  nvrtc", "sm_90", "compiles in"]);
+}
+
+#[test]
 fn every_command_teaches_with_examples() {
     let desk = Desk::new();
     let commands = "tour verify eval run bench show explain precompile emit cache doctor catalogue completions";

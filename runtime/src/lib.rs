@@ -31,7 +31,7 @@ pub mod artifact;
 pub mod attention;
 pub mod cache;
 mod capture;
-#[cfg(feature = "cranelift")]
+#[cfg(any(feature = "cranelift", feature = "cuda"))]
 pub mod jit;
 mod operator;
 pub mod prelude;

@@ -1,9 +1,10 @@
 //! The steps of CI, each a command that a person can run as well.
 
+use std::ffi::{OsStr, OsString};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{root, tidy};
+use crate::{root, setup_cuda, tidy};
 
 /// One command of CI.
 struct Step {
@@ -50,14 +51,47 @@ const STEPS: &[Step] = &[
             "--lib",
         ],
     ),
+    // Neither part of the code generator may lean on the other.
+    step(
+        "with cuda alone",
+        &[
+            "check",
+            "--package",
+            "maskwright",
+            "--no-default-features",
+            "--features",
+            "cuda",
+        ],
+    ),
+    step(
+        "with cranelift alone",
+        &[
+            "check",
+            "--package",
+            "maskwright",
+            "--no-default-features",
+            "--features",
+            "cranelift",
+        ],
+    ),
 ];
 
 /// Runs every step, then the examples, and stops at the first that fails.
 pub(crate) fn run() -> Result<(), String> {
     let start = Instant::now();
     timed("tidy", tidy::run)?;
+    let mut nvrtc = OsString::new();
+    timed("setup-cuda", || {
+        nvrtc = setup_cuda::chosen()?.into();
+        Ok(())
+    })?;
+    // With these, tests of CUDA fail where they would otherwise skip.
+    let everywhere: [(&str, &OsStr); 2] = [
+        (setup_cuda::VARIABLE, &nvrtc),
+        ("REQUIRE_NVRTC", OsStr::new("1")),
+    ];
     for step in STEPS {
-        timed(step.name, || cargo(step.args, step.env))?;
+        timed(step.name, || cargo(step.args, step.env, &everywhere))?;
     }
     for example in examples()? {
         let args = [
@@ -70,7 +104,9 @@ pub(crate) fn run() -> Result<(), String> {
             "--example",
             &example,
         ];
-        timed(&format!("example {example}"), || cargo(&args, &[]))?;
+        timed(&format!("example {example}"), || {
+            cargo(&args, &[], &everywhere)
+        })?;
     }
     println!(
         "ci: all steps passed in {:.0} s",
@@ -84,6 +120,7 @@ pub(crate) fn bless() -> Result<(), String> {
     cargo(
         &["test", "--workspace"],
         &[("INSTA_UPDATE", "always"), ("TRYBUILD", "overwrite")],
+        &[],
     )
 }
 
@@ -98,11 +135,12 @@ fn timed(name: &str, step: impl FnOnce() -> Result<(), String>) -> Result<(), St
     Ok(())
 }
 
-fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<(), String> {
+fn cargo(args: &[&str], env: &[(&str, &str)], everywhere: &[(&str, &OsStr)]) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args(args)
         .envs(env.iter().copied())
+        .envs(everywhere.iter().copied())
         .current_dir(root())
         .status()
         .map_err(|fault| format!("cargo could not be started: {fault}"))?;

@@ -1,6 +1,7 @@
 //! Automation of this repository: `cargo xtask ci` is the test command, and CI runs nothing else.
 
 mod ci;
+mod setup_cuda;
 mod tidy;
 
 use std::process::ExitCode;
@@ -11,6 +12,8 @@ commands:
   ci      everything that CI checks: format, lints, docs, tests, examples, features, tidiness
   tidy    the checks of the source tree alone
   bless   rewrite the expected outputs of tests, to be read in the diff
+  setup-cuda
+          install NVRTC, which compiles CUDA kernels without a GPU, into the target folder (90 MB, once; needs pip)
 ";
 
 fn main() -> ExitCode {
@@ -19,6 +22,7 @@ fn main() -> ExitCode {
         Some("ci") => ci::run(),
         Some("tidy") => tidy::run(),
         Some("bless") => ci::bless(),
+        Some("setup-cuda") => setup_cuda::run(),
         Some(_) | None => {
             eprint!("{USAGE}");
             return ExitCode::from(2);

@@ -7,12 +7,14 @@ use std::path::Path;
 use maskwright::attention::Micro;
 use maskwright::cache::{Entry, KeyBuilder, Store, StoreError};
 use maskwright::jit::CompiledRule;
+use maskwright::jit::nvrtc::{self, Output, Target};
 use maskwright_dsl::bucket::Bucket;
 use maskwright_dsl::catalogue::Catalogue;
 use maskwright_dsl::ir::RuleKind;
 use maskwright_dsl::pipeline::{Scope, prepare};
 use maskwright_dsl::text::{LowerOptions, lower_expression};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::args::DoctorArgs;
 use crate::error::CliError;
@@ -26,6 +28,9 @@ struct Finding {
     ok: bool,
     /// What it costs that it is missing.
     cost: Option<String>,
+    /// For programs: the parts of what was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<Value>,
 }
 
 impl Finding {
@@ -35,6 +40,7 @@ impl Finding {
             found: found.into(),
             ok: true,
             cost: None,
+            details: None,
         }
     }
 
@@ -44,6 +50,14 @@ impl Finding {
             found: found.into(),
             ok: false,
             cost: Some(cost.into()),
+            details: None,
+        }
+    }
+
+    fn with(self, details: Value) -> Self {
+        Self {
+            details: Some(details),
+            ..self
         }
     }
 }
@@ -58,6 +72,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
         compiler(),
         cache(args.cache.as_deref()),
         huge_pages(),
+        nvrtc(),
         Finding::missing(
             "cuda",
             "not in this version",
@@ -79,6 +94,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
         found,
         ok,
         cost,
+        details: _,
     } in &findings
     {
         let mark = if *ok { "ok" } else { "--" };
@@ -219,6 +235,52 @@ fn compiler() -> Finding {
             "rules are interpreted, many times slower (--backend reference)",
         ),
         Err(faults) => Finding::missing(name, faults.to_string(), "no rule can be used"),
+    }
+}
+
+/// Compiles a kernel, which needs no GPU.
+fn nvrtc() -> Finding {
+    let name = "nvrtc";
+    let cost = "no kernel can be compiled for a GPU";
+    let nvrtc = match nvrtc::probe() {
+        Ok(nvrtc) => nvrtc,
+        Err(missing) => {
+            let tried = json!({ "tried": missing.tried });
+            return Finding::missing(name, missing.to_string(), cost).with(tried);
+        }
+    };
+    let (major, minor) = nvrtc.version();
+    let architectures: Vec<String> = nvrtc
+        .architectures()
+        .iter()
+        .map(|number| format!("sm_{number}"))
+        .collect();
+    let place = nvrtc.path().display().to_string();
+    let source = "extern \"C\" __global__ void scale(float *x) { x[threadIdx.x] *= 2.0f; }";
+    let newest = nvrtc.architectures().last();
+    let target = newest
+        .and_then(|number| format!("sm_{number}").parse().ok())
+        .unwrap_or(Target::SM80);
+    let details = |compile_secs: Option<f64>| {
+        json!({
+            "path": place,
+            "version": format!("{major}.{minor}"),
+            "architectures": architectures,
+            "compile_secs": compile_secs,
+        })
+    };
+    match nvrtc.compile(source, "scale.cu", target, Output::Cubin, &[]) {
+        Ok(compiled) => Finding::new(
+            name,
+            format!(
+                "{major}.{minor} at {place}: {}; a small kernel for {target} compiles in {:.0} ms",
+                architectures.join(" "),
+                compiled.secs * 1e3
+            ),
+        )
+        .with(details(Some(compiled.secs))),
+        Err(error) => Finding::missing(name, format!("{major}.{minor} at {place}: {error}"), cost)
+            .with(details(None)),
     }
 }
 
