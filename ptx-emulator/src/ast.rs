@@ -5,7 +5,7 @@
 pub struct Location {
     /// Line of the PTX text, from 1.
     pub line: u32,
-    /// Index into [`Module::files`] plus 1, or 0 where no `.loc` stands before the line.
+    /// Index into [`Module::files`] plus 1, or 0 where no `.loc` stands before the line or no `.file` has its number.
     pub file: u32,
     /// Line of that source, from 1.
     pub source_line: u32,
@@ -18,7 +18,7 @@ pub struct Module {
     pub version: (u32, u32),
     /// `.target`, its first name: `sm_80`, `sm_90a`.
     pub target: String,
-    /// Names given by `.file`, by index.
+    /// Names given by `.file`, in order.
     pub files: Vec<String>,
     /// Variables of module scope, and those of functions that live in shared, global or constant memory.
     pub variables: Vec<Variable>,
@@ -76,6 +76,31 @@ pub enum Type {
     Pred,
 }
 
+impl Type {
+    /// Bytes that a value takes in memory; a predicate counts as 1, though it cannot be stored.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::B8 | Self::U8 | Self::S8 | Self::E4m3 | Self::E5m2 | Self::Pred => 1,
+            Self::B16
+            | Self::U16
+            | Self::S16
+            | Self::F16
+            | Self::Bf16
+            | Self::E4m3x2
+            | Self::E5m2x2 => 2,
+            Self::B32
+            | Self::U32
+            | Self::S32
+            | Self::F32
+            | Self::Tf32
+            | Self::F16x2
+            | Self::Bf16x2 => 4,
+            Self::B64 | Self::U64 | Self::S64 | Self::F64 => 8,
+            Self::B128 => 16,
+        }
+    }
+}
+
 /// A variable in memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
@@ -108,11 +133,12 @@ pub struct Function {
     pub max_threads: Option<[u32; 3]>,
     /// `.reqnctapercluster` or `.explicitcluster`, where given.
     pub cluster: Option<[u32; 3]>,
-    /// Registers, of all scopes.
+    /// The registers that are used, of all scopes, in order of appearance. The first are those of [`Function::returns`] and
+    /// [`Function::params`] that are registers, in that order.
     pub registers: Vec<Register>,
     /// Variables of `.local` and `.param` space that the body declares.
     pub variables: Vec<Variable>,
-    /// Instructions, in order.
+    /// Instructions, in order; empty only where the function is declared and never defined.
     pub body: Vec<Instruction>,
     /// Where the head stands.
     pub location: Location,
@@ -157,7 +183,8 @@ pub struct Instruction {
     pub opcode: String,
     /// The rest, without dots, in order: `["async", "cg", "shared", "global", "L2::128B"]`.
     pub modifiers: Vec<String>,
-    /// Operands, the destination first.
+    /// Operands, the destination first. A `call` has always the list of returns, the callee, the list of arguments, and
+    /// then a prototype where the text names one.
     pub operands: Vec<Operand>,
     /// Where it stands.
     pub location: Location,
