@@ -5,4 +5,8 @@ pub mod spec;
 
 pub mod plan;
 
+mod exactness;
+
+mod levels;
+
 pub mod back;

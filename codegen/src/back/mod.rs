@@ -1,4 +1,6 @@
 //! Back ends: the only places that know the syntax of a target.
 
+pub mod cuda;
+
 #[cfg(feature = "cranelift")]
 pub mod cranelift;

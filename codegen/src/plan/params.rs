@@ -29,10 +29,12 @@ pub enum CapturePart {
     Value,
     /// The address of a buffer's element `[0, 0, …]`; of packed bits the address of their bytes.
     Address,
-    /// Elements from one index to the next along an axis.
+    /// Elements from one index to the next along an axis; bits, where bits are packed.
     Stride(usize),
     /// Elements along an axis.
     Extent(usize),
+    /// Of packed bits, the bits from the address to the element `[0, 0, …]`.
+    BitOffset,
 }
 
 /// What the host writes into a parameter.
@@ -87,6 +89,23 @@ pub enum ParamValue {
     Capture(RuleRole, usize, CapturePart),
     /// A dimension name of a rule, by index.
     Dim(RuleRole, usize),
+    /// Of an evaluator: the `b` of all its cells.
+    EvalB,
+    /// Of an evaluator: the `h` of all its cells.
+    EvalH,
+    /// Of an evaluator: the position of its first query.
+    EvalQ,
+    /// Of an evaluator: the position of its first key.
+    EvalKv,
+    /// Of an evaluator: how many queries it visits.
+    EvalRows,
+    /// Of an evaluator: how many keys it visits.
+    EvalCols,
+    /// Address of the result of an evaluator of masks, `u32 [rows, ceil(cols / 32)]`: key `32 * w + j` is bit `j` of word
+    /// `w`, and what follows the last key is 0.
+    EvalBits,
+    /// Address of `f32 [rows, cols]`: the scores that an evaluator of a `score_mod` reads, and then overwrites.
+    EvalScores,
 }
 
 /// The type of a parameter.

@@ -2,42 +2,9 @@
 
 use maskwright_dsl::ir::{Arena, BinaryOp, Expr, ExprId, Rule, Ty, UnaryOp, Var};
 
+use crate::levels::{Level, certain, for_each_source, levels, reached};
+
 use super::callee::Callee;
-
-/// What a node depends on, and so how often it must be computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
-    /// Once per call: literals, sizes, captured scalars, `b`, `h`.
-    Call,
-    /// Once per row: `q`, not the key.
-    Row,
-    /// Once per key: `kv`, not the query.
-    Key,
-    /// For every cell: both, or the score.
-    Cell,
-}
-
-impl Level {
-    /// Whether neighbouring keys have different values.
-    pub(super) fn varies(self) -> bool {
-        match self {
-            Level::Key | Level::Cell => true,
-            Level::Call | Level::Row => false,
-        }
-    }
-
-    /// The level of what depends on both.
-    pub(super) fn join(self, other: Level) -> Level {
-        match (self, other) {
-            (Level::Call, level) | (level, Level::Call) => level,
-            (Level::Row, Level::Row) => Level::Row,
-            (Level::Key, Level::Key) => Level::Key,
-            (Level::Row | Level::Key | Level::Cell, Level::Row | Level::Key | Level::Cell) => {
-                Level::Cell
-            }
-        }
-    }
-}
 
 /// How a read that depends on the key reaches memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,91 +86,8 @@ impl Facts {
     }
 }
 
-/// Calls `f` for each operand that the value comes from: the first part of a `let` gives no value.
-fn for_each_source(expr: &Expr, mut f: impl FnMut(ExprId)) {
-    if let Expr::Then { value, .. } = expr {
-        f(*value);
-    } else {
-        expr.for_each_operand(f);
-    }
-}
-
 fn is_index_of_stream(arena: &Arena, parent: ExprId, is_stream: impl Fn(ExprId) -> bool) -> bool {
     matches!(arena.expr(parent), Expr::Load { .. }) && is_stream(parent)
-}
-
-/// What the value of `root` depends on, through operands that `follow` admits.
-fn reached(arena: &Arena, root: ExprId, follow: impl Fn(ExprId, ExprId) -> bool) -> Vec<bool> {
-    let mut reached = vec![false; arena.len()];
-    reached[root.index()] = true;
-    for id in arena.ids().rev() {
-        if !reached[id.index()] {
-            continue;
-        }
-        for_each_source(arena.expr(id), |operand| {
-            reached[operand.index()] |= follow(id, operand);
-        });
-    }
-    reached
-}
-
-fn levels(arena: &Arena) -> Vec<Level> {
-    let mut levels: Vec<Level> = Vec::with_capacity(arena.len());
-    for id in arena.ids() {
-        let mut level = match arena.expr(id) {
-            Expr::Var(Var::Score) => Level::Cell,
-            Expr::Var(Var::KvIdx) => Level::Key,
-            Expr::Var(Var::QIdx) => Level::Row,
-            Expr::Var(Var::B | Var::H | Var::QLen | Var::KvLen | Var::Batch | Var::NumQHeads)
-            | Expr::Const(_)
-            | Expr::Scalar(_)
-            | Expr::Dim(_)
-            | Expr::Load { .. }
-            | Expr::Unary { .. }
-            | Expr::Binary { .. }
-            | Expr::Clamp { .. }
-            | Expr::Cast { .. }
-            | Expr::Select { .. }
-            | Expr::Then { .. } => Level::Call,
-        };
-        for_each_source(arena.expr(id), |operand| {
-            level = level.join(levels[operand.index()]);
-        });
-        levels.push(level);
-    }
-    levels
-}
-
-fn certain(rule: &Rule) -> Vec<bool> {
-    let arena = &rule.arena;
-    let mut certain = vec![false; arena.len()];
-    certain[rule.root.index()] = true;
-    for id in arena.ids().rev() {
-        if !certain[id.index()] {
-            continue;
-        }
-        match arena.expr(id) {
-            Expr::Binary {
-                op: BinaryOp::And | BinaryOp::Or,
-                lhs,
-                ..
-            } => certain[lhs.index()] = true,
-            Expr::Select { cond, .. } => certain[cond.index()] = true,
-            expr @ (Expr::Const(_)
-            | Expr::Var(_)
-            | Expr::Scalar(_)
-            | Expr::Dim(_)
-            | Expr::Load { .. }
-            | Expr::Unary { .. }
-            | Expr::Binary { .. }
-            | Expr::Clamp { .. }
-            | Expr::Cast { .. }
-            | Expr::Then { .. }) => expr.for_each_operand(|operand| {
-                certain[operand.index()] = true;
-            }),
-        }
-    }
-    certain
 }
 
 /// How each exact integer grows from one key to the next, where that is known; 0 where it does not depend on the key.

@@ -18,7 +18,8 @@ use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use maskwright_dsl::ir::{Expr, ExprId, RuleKind, Var};
 
 use super::emit::{Emitter, Lanes, memory};
-use super::facts::{Access, Level, lane_call};
+use super::facts::{Access, lane_call};
+use crate::levels::Level;
 
 /// Parameters of a lowered function, in order.
 pub(super) struct Params {

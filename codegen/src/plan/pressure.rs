@@ -1,0 +1,67 @@
+//! How many registers the rules of a kernel ask for, roughly: what decides between tiles.
+
+use std::collections::BTreeSet;
+
+use maskwright_dsl::ir::{Expr, Var};
+use maskwright_dsl::pipeline::Prepared;
+
+use crate::levels::{Level, for_each_source, levels};
+
+/// Values beside the two positions that a lane can keep without ado.
+const FEW: usize = 1;
+
+/// How many registers the rules of a kernel ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Pressure {
+    /// Little more than the positions of rows and keys.
+    Low,
+    /// Several values for each row or key, such as its document beside its position.
+    Values,
+    /// A `score_mod` that loads something for each cell, with many addresses and values under way at once.
+    Loads,
+}
+
+impl Pressure {
+    /// Of a pair of rules.
+    pub(super) fn of(mask: Option<&Prepared>, score: Option<&Prepared>) -> Self {
+        if score.is_some_and(loads_for_each_cell) {
+            return Pressure::Loads;
+        }
+        let values = [mask, score].into_iter().flatten().map(kept).sum::<usize>();
+        if values <= FEW {
+            Pressure::Low
+        } else {
+            Pressure::Values
+        }
+    }
+}
+
+fn loads_for_each_cell(rule: &Prepared) -> bool {
+    let rule = rule.rule();
+    let (levels, live) = (levels(&rule.arena), rule.live());
+    rule.arena.ids().any(|id| {
+        live[id.index()]
+            && levels[id.index()] == Level::Cell
+            && matches!(rule.arena.expr(id), Expr::Load { .. })
+    })
+}
+
+/// Values of a row or a key, beside the positions themselves, that cells are computed from.
+fn kept(rule: &Prepared) -> usize {
+    let rule = rule.rule();
+    let (levels, live) = (levels(&rule.arena), rule.live());
+    let mut kept = BTreeSet::new();
+    for id in rule.arena.ids() {
+        if !live[id.index()] || levels[id.index()] != Level::Cell {
+            continue;
+        }
+        for_each_source(rule.arena.expr(id), |operand| {
+            let of_one = matches!(levels[operand.index()], Level::Row | Level::Key);
+            let position = matches!(rule.arena.expr(operand), Expr::Var(Var::QIdx | Var::KvIdx));
+            if of_one && !position {
+                kept.insert(operand.index());
+            }
+        });
+    }
+    kept.len()
+}
