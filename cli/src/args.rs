@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use maskwright::cuda::{Float, Target};
 use maskwright_dsl::block_mask::BlockSize;
 
 /// Attention masks and score rules: verified against every cell, block-sparse, compiled.
@@ -88,6 +89,25 @@ pub(crate) enum BackendArg {
     Reference,
     /// Compiled rules and the tiled engine
     Cpu,
+    /// The kernels for NVIDIA GPUs, on the first one
+    Cuda,
+    /// The same kernels without a GPU, instruction by instruction: slow, and checked for races and stray accesses
+    Emulator,
+}
+
+/// What kernels for GPUs are made for.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "GPU")]
+pub(crate) struct GpuArgs {
+    /// GPUs that kernels are compiled for, such as sm_80,sm_90a,sm_120a
+    #[arg(long, value_name = "SM", value_delimiter = ',')]
+    pub(crate) target: Vec<Target>,
+    /// Element types of kernels: f16, bf16, f32
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = float)]
+    pub(crate) dtype: Vec<Float>,
+    /// Head dimensions of kernels, multiples of 8 from 16 to 256; 64 unless given
+    #[arg(long, value_name = "D", value_delimiter = ',', value_parser = count)]
+    pub(crate) head_dim: Vec<u32>,
 }
 
 /// Lengths that must be given.
@@ -149,6 +169,7 @@ pub(crate) struct TourArgs {
 ///   maskwright verify 'kv <= q && q - kv < 256' --q-len 1000 --kv-len 1000
 ///   maskwright verify 'kv <= q && doc[q] == doc[kv]' --capture doc=docs.npy --q-len 512 --kv-len 512 --json
 ///   maskwright verify rules.mask:window --set window=128 --q-len 64 --kv-len 4096 --q-offset 4032 --block 64x64
+///   maskwright verify causal --q-len 300 --kv-len 300 --backend emulator --dtype bf16 --head-dim 128
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct VerifyArgs {
@@ -158,6 +179,8 @@ pub(crate) struct VerifyArgs {
     pub(crate) lengths: LengthArgs,
     #[command(flatten)]
     pub(crate) flags: RuleArgs,
+    #[command(flatten)]
+    pub(crate) gpu: GpuArgs,
     /// Print JSON on stdout
     #[arg(long)]
     pub(crate) json: bool,
@@ -349,6 +372,7 @@ pub(crate) struct ExplainArgs {
 /// Examples:
 ///   maskwright precompile causal --bucket 1..=4096
 ///   maskwright precompile rules.mask:window causal --set window=256 --bucket 1..=1024 --bucket q=1,kv=1..=8192
+///   maskwright precompile causal --bucket 1..=4096 --target sm_80,sm_90a,sm_120a --dtype bf16 --head-dim 64,128
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct PrecompileArgs {
@@ -357,6 +381,8 @@ pub(crate) struct PrecompileArgs {
     pub(crate) rules: Vec<String>,
     #[command(flatten)]
     pub(crate) flags: RuleArgs,
+    #[command(flatten)]
+    pub(crate) gpu: GpuArgs,
     /// The directory of the cache
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
@@ -368,17 +394,19 @@ pub(crate) struct PrecompileArgs {
 /// Print a stage between the rule and its machine code
 ///
 /// Stages: ir (the rule as it was written, as a listing), simplified (what is left of it for these lengths), blocks
-/// (the block mask: runs as text, or --format torch, flashmask or file), clif (Cranelift IR). Stages of CUDA are not in
-/// this version.
+/// (the block mask: runs as text, or --format torch, flashmask or file), clif (Cranelift IR); and of the kernel for GPUs:
+/// cuda (CUDA C++), ptx, cubin (needs --out), sass (needs nvdisasm or cuobjdump), stats (registers, spills, memory).
 ///
 /// Examples:
 ///   maskwright emit ir 'kv <= q && q - kv < 256'
 ///   maskwright emit blocks causal --len 1024
 ///   maskwright emit blocks causal --len 1024 --format torch --out causal.json
+///   maskwright emit cuda causal --len 1024 --dtype bf16 --head-dim 128
+///   maskwright emit stats causal --len 1024 --target sm_90a
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct EmitArgs {
-    /// ir, simplified, blocks or clif
+    /// ir, simplified, blocks, clif, cuda, ptx, cubin, sass or stats
     pub(crate) stage: String,
     /// An expression, a name of the catalogue, or FILE.mask[:name]
     pub(crate) rule: String,
@@ -386,6 +414,8 @@ pub(crate) struct EmitArgs {
     pub(crate) lengths: SomeLengthArgs,
     #[command(flatten)]
     pub(crate) flags: RuleArgs,
+    #[command(flatten)]
+    pub(crate) gpu: GpuArgs,
     /// How blocks are written
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: BlocksFormat,
@@ -511,6 +541,13 @@ fn position(text: &str) -> Result<i64, String> {
                 i32::MIN
             )
         })
+}
+
+fn float(text: &str) -> Result<Float, String> {
+    [Float::F16, Float::BF16, Float::F32]
+        .into_iter()
+        .find(|float| float.name() == text)
+        .ok_or_else(|| format!("expected f16, bf16 or f32, found `{text}`"))
 }
 
 /// A whole number, with or without `_` between its digits.

@@ -30,6 +30,8 @@ impl MaskEngine {
                 )?))
             }
             BackendArg::Reference => Ok(Self::Interpreted(Box::new(RowMask::of(prepared)))),
+            BackendArg::Cuda => Err(CliError::NoBlocksThere { found: "cuda" }),
+            BackendArg::Emulator => Err(CliError::NoBlocksThere { found: "emulator" }),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use maskwright::artifact::ArtifactError;
 use maskwright::attention::CompileError;
 use maskwright::cache::StoreError;
+use maskwright::cuda::{KernelError, MachineError};
 use maskwright::jit::{EvaluatorError, JitError};
 use maskwright::tensor::{Dtype, TensorFileError};
 use maskwright::verify::VerifyError;
@@ -355,6 +356,51 @@ pub(crate) enum CliError {
     /// The cache could not be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A kernel for a GPU could not be made.
+    #[error("there is no kernel for GPUs")]
+    Kernel(#[source] Box<KernelError>),
+    /// There is no GPU, or it does not do what it should.
+    #[error("the GPU cannot be used")]
+    Machine(#[from] MachineError),
+    /// Blocks are classified on the processor alone.
+    #[error(
+        "blocks are classified on the processor: expected --backend auto, cpu or reference, found {found}"
+    )]
+    NoBlocksThere {
+        /// The backend.
+        found: &'static str,
+    },
+    /// A command that takes one value got several.
+    #[error("expected one {flag}, found {found}")]
+    Several {
+        /// The flag.
+        flag: &'static str,
+        /// How many.
+        found: usize,
+    },
+    /// A stage is no text.
+    #[error("stage {stage} is no text: it needs --out FILE")]
+    BinaryNeedsOut {
+        /// The stage.
+        stage: &'static str,
+    },
+    /// No program prints the instructions of a GPU.
+    #[error(
+        "expected {} on PATH to print the instructions of a GPU, found none of them; `emit cubin` writes what they read",
+        programs.join(" or ")
+    )]
+    NoDisassembler {
+        /// The programs that would do.
+        programs: [&'static str; 2],
+    },
+    /// A program that prints the instructions of a GPU did not.
+    #[error("{program} cannot read the cubin: {reason}")]
+    Disassembler {
+        /// The program.
+        program: &'static str,
+        /// What it says.
+        reason: String,
+    },
     /// A format needs a file.
     #[error("--format file needs --out FILE")]
     NeedsOut,
@@ -400,6 +446,12 @@ impl From<BindError> for CliError {
 impl From<BlockMaskError> for CliError {
     fn from(error: BlockMaskError) -> Self {
         Self::BlockMask(Box::new(error))
+    }
+}
+
+impl From<KernelError> for CliError {
+    fn from(error: KernelError) -> Self {
+        Self::Kernel(Box::new(error))
     }
 }
 

@@ -10,6 +10,7 @@ mod capture;
 mod cmd;
 mod engine;
 mod error;
+mod gpu;
 mod memory;
 mod output;
 mod progress;

@@ -515,15 +515,141 @@ fn emit_prints_stages() {
         &["--out"],
     );
     contains(
-        &refused("emit cuda causal --len 9"),
+        &refused("emit plan causal --len 9"),
         &[
-            "ir, simplified, blocks, clif",
-            "cuda is not in this version",
+            "ir, simplified, blocks, clif, cuda, ptx, cubin, sass, stats",
+            "plan is not in this version",
         ],
     );
     contains(
         &refused("emit nonsense causal --len 9"),
         &["found `nonsense`"],
+    );
+}
+
+#[test]
+fn emit_prints_the_stages_of_a_kernel() {
+    let desk = Desk::new();
+    let emit = |flags: &str| desk.stdout(0, &words(flags));
+    contains(
+        &emit("emit cuda causal --len 9 --dtype bf16 --head-dim 128"),
+        &["mask_mod", "__global__", "forward"],
+    );
+    let refused = |flags: &str| desk.refused(&words(flags));
+    contains(
+        &refused("emit cuda causal --len 9 --head-dim 12"),
+        &["expected d_qk to be a multiple of 8 from 16 to 256, found 12"],
+    );
+    contains(
+        &refused("emit cuda causal --len 9 --dtype f16,f32"),
+        &["expected one --dtype, found 2"],
+    );
+    contains(
+        &refused("emit cuda causal --len 9 --target sm_70"),
+        &["expected a target like sm_80 or sm_90a"],
+    );
+    contains(
+        &refused("emit cubin causal --len 9"),
+        &["stage cubin is no text: it needs --out FILE"],
+    );
+    if maskwright::jit::nvrtc::for_test().is_none() {
+        return;
+    }
+    contains(
+        &emit("emit ptx causal --len 9"),
+        &[".target sm_80", ".entry forward"],
+    );
+    contains(
+        &emit("emit stats causal --len 9 --target sm_90a"),
+        &["sm_90a by NVRTC", "registers, 0 + 0 bytes spilled"],
+    );
+    emit("emit cubin causal --len 9 --out k.cubin");
+    let cubin = std::fs::read(desk.path("k.cubin")).unwrap();
+    assert!(cubin.starts_with(b"\x7fELF"));
+    let nowhere = desk.path("nowhere");
+    let output = Command::new(env!("CARGO_BIN_EXE_maskwright"))
+        .args(words("emit sass causal --len 9"))
+        .env("MASKWRIGHT_CACHE", desk.path("cache"))
+        .env("PATH", nowhere)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    contains(
+        &String::from_utf8(output.stderr).unwrap(),
+        &["expected nvdisasm or cuobjdump on PATH"],
+    );
+}
+
+#[test]
+fn kernels_run_and_are_verified_in_the_emulator() {
+    if maskwright::jit::nvrtc::for_test().is_none() {
+        return;
+    }
+    let desk = Desk::new();
+    desk.tensor("q.npy", &[1, 2, 40, 16], wave(1280, 0.7));
+    desk.tensor("k.npy", &[1, 1, 50, 16], wave(800, 0.3));
+    desk.tensor("v.npy", &[1, 1, 50, 16], wave(800, 0.9));
+    let run = |more: &str| {
+        let flags = format!("run --q q.npy --k k.npy --v v.npy --mask causal --json {more}");
+        desk.json(0, &words(&flags))
+    };
+    let json = run("--o o.npy --lse l.npy --backend emulator");
+    assert_eq!(json["backend"], "emulator");
+    assert_eq!(json["device"], "emulator of sm_80");
+    run("--o r.npy --lse lr.npy --backend reference");
+    for names in [["o.npy", "r.npy"], ["l.npy", "lr.npy"]] {
+        let [found, expected] = names.map(|name| {
+            let data = read_tensor(&desk.path(name)).unwrap().data;
+            let TensorData::F32(data) = data else {
+                panic!("expected f32, found {}", data.dtype());
+            };
+            data
+        });
+        let pairs = found.iter().zip(expected.iter());
+        assert!(pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) < 1e-5);
+    }
+    // Both rules alone, cell by cell.
+    let eval = |flags: &str| desk.stdout(0, &words(flags));
+    for (rule, flags) in [("causal", ""), ("softcap", "--set cap=2.0")] {
+        eval(&format!(
+            "eval {rule} {flags} --q-len 30 --kv-len 70 --backend emulator --out a.npy"
+        ));
+        eval(&format!(
+            "eval {rule} {flags} --q-len 30 --kv-len 70 --out b.npy"
+        ));
+        let [a, b] = ["a.npy", "b.npy"].map(|name| read_tensor(&desk.path(name)).unwrap());
+        assert_eq!(a, b);
+    }
+    let text = desk.stdout(
+        0,
+        &words(
+            "verify causal --q-len 70 --kv-len 70 --backend emulator --dtype bf16 --head-dim 32",
+        ),
+    );
+    contains(
+        &text,
+        &[
+            "mask bits of the kernel on emulator of sm_80 against the law",
+            "attention on emulator of sm_80 in bf16, heads of 32",
+        ],
+    );
+    let flags =
+        "precompile causal --bucket 1..=64 --backend emulator --target sm_80,sm_90a --dtype f16";
+    let json = desk.json(0, &words(&format!("{flags} --json")));
+    let kernels = json["outcomes"][0]["kernels"].as_array().unwrap();
+    assert_eq!(kernels.len(), 2);
+    contains(kernels[1].as_str().unwrap(), &["f16 d64 sm_90a"]);
+    // The kernel is there, so nothing needs to be compiled.
+    let output = Command::new(env!("CARGO_BIN_EXE_maskwright"))
+        .args(words("emit stats causal --bucket 1..=64 --target sm_90a"))
+        .env("MASKWRIGHT_CACHE", desk.path("cache"))
+        .env("MASKWRIGHT_NO_COMPILE", "1")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    contains(
+        &desk.refused(&words("show causal --len 64 --backend emulator")),
+        &["blocks are classified on the processor"],
     );
 }
 
@@ -569,7 +695,16 @@ fn doctor_catalogue_completions_and_man_are_there() {
     let text = desk.stdout(0, &["doctor"]);
     contains(&text, &["micro-kernels", "cranelift", "cache", "threads"]);
     let findings = desk.json(0, &words("doctor --json"));
-    assert!(8 <= findings.as_array().unwrap().len());
+    let findings = findings.as_array().unwrap();
+    assert!(8 <= findings.len());
+    let cuda = findings
+        .iter()
+        .find(|finding| finding["name"] == "cuda")
+        .unwrap();
+    if cuda["ok"] == false {
+        assert!(!cuda["found"].as_str().unwrap().is_empty());
+        assert_eq!(cuda["cost"], "attention runs on the processor");
+    }
     let text = desk.stdout(0, &["catalogue"]);
     contains(&text, &["sliding_window", "alibi", "arXiv"]);
     let text = desk.stdout(0, &words("catalogue causal"));

@@ -31,6 +31,10 @@ pub mod artifact;
 pub mod attention;
 pub mod cache;
 mod capture;
+#[cfg(feature = "cuda")]
+pub mod cuda;
+#[cfg(feature = "cuda")]
+pub mod device;
 #[cfg(any(feature = "cranelift", feature = "cuda"))]
 pub mod jit;
 mod operator;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maskwright_tests::case::{Case, Kind, RuleFile, corpus};
 use maskwright_tests::engine::{
-    AttentionEngine, BlockMasks, Compiled, Engine, NoOutcome, Rows, ScalarInterpreter,
+    AttentionEngine, BlockMasks, Compiled, CudaRule, Engine, NoOutcome, Rows, ScalarInterpreter,
     SimplifiedRows, check,
 };
 use maskwright_tests::program::{Form, Program};
@@ -100,6 +100,13 @@ fn simplified_rules() {
 #[test]
 fn compiled_evaluator() {
     run(&Compiled, |_, _| false);
+}
+
+#[test]
+fn rules_of_kernels() {
+    if maskwright::jit::nvrtc::for_test().is_some() {
+        run(&CudaRule, |_, case| !CudaRule::takes(case));
+    }
 }
 
 #[test]

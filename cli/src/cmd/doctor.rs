@@ -6,6 +6,7 @@ use std::path::Path;
 
 use maskwright::attention::Micro;
 use maskwright::cache::{Entry, KeyBuilder, Store, StoreError};
+use maskwright::device::{Device, Driver, NoDriver};
 use maskwright::jit::CompiledRule;
 use maskwright::jit::nvrtc::{self, Output, Target};
 use maskwright_dsl::bucket::Bucket;
@@ -73,11 +74,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
         cache(args.cache.as_deref()),
         huge_pages(),
         nvrtc(),
-        Finding::missing(
-            "cuda",
-            "not in this version",
-            "attention runs on the processor",
-        ),
+        gpus(),
     ];
     if args.json {
         output::print_json(&findings)?;
@@ -282,6 +279,59 @@ fn nvrtc() -> Finding {
         Err(error) => Finding::missing(name, format!("{major}.{minor} at {place}: {error}"), cost)
             .with(details(None)),
     }
+}
+
+/// Looks for the driver, and asks it for its devices.
+fn gpus() -> Finding {
+    let name = "cuda";
+    let cost = "attention runs on the processor";
+    let driver = match Driver::get() {
+        Ok(driver) => driver,
+        Err(missing) => {
+            let tried = match &missing {
+                NoDriver::Missing { tried } => tried.clone(),
+                _ => Vec::new(),
+            };
+            return Finding::missing(name, missing.to_string(), cost)
+                .with(json!({ "tried": tried }));
+        }
+    };
+    let (major, minor) = driver.version();
+    let head = format!("driver of CUDA {major}.{minor} ({})", driver.library());
+    let devices = match Device::list() {
+        Ok(devices) if devices.is_empty() => {
+            return Finding::missing(name, format!("{head}, without a device"), cost);
+        }
+        Ok(devices) => devices,
+        Err(error) => return Finding::missing(name, format!("{head}: {error}"), cost),
+    };
+    let lines: Vec<String> = devices
+        .iter()
+        .map(|device| {
+            format!(
+                "{device} with {} and {} multiprocessors",
+                output::bytes_text(device.memory_bytes),
+                device.multiprocessors
+            )
+        })
+        .collect();
+    let details: Vec<Value> = devices
+        .iter()
+        .map(|device| {
+            json!({
+                "ordinal": device.ordinal,
+                "name": device.name,
+                "capability": format!("{}.{}", device.capability.0, device.capability.1),
+                "memory_bytes": device.memory_bytes,
+                "multiprocessors": device.multiprocessors,
+                "shared_bytes": device.shared_bytes,
+            })
+        })
+        .collect();
+    Finding::new(name, format!("{head}: {}", lines.join("; "))).with(json!({
+        "driver": format!("{major}.{minor}"),
+        "devices": details,
+    }))
 }
 
 fn cache(dir: Option<&Path>) -> Finding {

@@ -1,5 +1,7 @@
 //! `maskwright emit`: the stages between a rule and its machine code.
 
+mod kernel;
+
 use std::fmt::Write as _;
 use std::fs;
 
@@ -16,7 +18,7 @@ use crate::{Outcome, bucket, output, rule};
 const STAGES: [&str; 4] = ["ir", "simplified", "blocks", "clif"];
 
 /// Stages that other versions have or will have.
-const ABSENT: [&str; 4] = ["plan", "cuda", "ptx", "rust"];
+const ABSENT: [&str; 2] = ["plan", "rust"];
 
 pub(crate) fn run(args: &EmitArgs) -> Result<Outcome, CliError> {
     let bytes = match args.stage.as_str() {
@@ -36,6 +38,7 @@ pub(crate) fn run(args: &EmitArgs) -> Result<Outcome, CliError> {
             }
         }
         "blocks" => blocks(args)?,
+        stage if kernel::STAGES.contains(&stage) => kernel::emit(args)?,
         found => {
             let reason = if ABSENT.contains(&found) {
                 format!("; {found} is not in this version")
@@ -43,7 +46,7 @@ pub(crate) fn run(args: &EmitArgs) -> Result<Outcome, CliError> {
                 String::new()
             };
             return Err(CliError::Stage {
-                stages: STAGES.to_vec(),
+                stages: [&STAGES[..], &kernel::STAGES].concat(),
                 found: found.to_owned(),
                 reason,
             });

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use maskwright::cuda::{Cells, CudaEvaluator, KernelStore, Machine};
 use maskwright::jit::{BoundEvaluator, CompiledRule};
 use maskwright::tensor::{Dtype, Tensor, TensorData, check_destination, read_tensor, write_tensor};
 use maskwright_dsl::block_mask::MaskEvaluator;
@@ -13,7 +14,7 @@ use crate::Outcome;
 use crate::args::{BackendArg, EvalArgs};
 use crate::engine::{MaskEngine, longest};
 use crate::error::CliError;
-use crate::{bucket, output, progress, rule};
+use crate::{bucket, gpu, output, progress, rule};
 
 /// Rows that are evaluated at once.
 const ROWS: usize = 64;
@@ -86,6 +87,9 @@ fn strips(args: &EvalArgs) -> impl Iterator<Item = (u32, u32, usize, usize)> {
 }
 
 fn mask(prepared: &Prepared, args: &EvalArgs, cells: usize) -> Result<TensorData, CliError> {
+    if let Some(machine) = gpu::machine(args.flags.backend)? {
+        return mask_on(&machine, prepared, args, cells);
+    }
     let engine = MaskEngine::new(prepared, args.flags.backend)?;
     let kv_len = args.lengths.kv_len as usize;
     let words = kv_len.div_ceil(64);
@@ -102,6 +106,37 @@ fn mask(prepared: &Prepared, args: &EvalArgs, cells: usize) -> Result<TensorData
         }
     }
     Ok(out.into())
+}
+
+/// The mask as kernels for GPUs have it.
+fn mask_on(
+    machine: &Machine,
+    prepared: &Prepared,
+    args: &EvalArgs,
+    cells: usize,
+) -> Result<TensorData, CliError> {
+    let evaluator = CudaEvaluator::new(prepared, machine, &KernelStore::from_env())?;
+    let sizes = longest(prepared.scope());
+    let kv_len = args.lengths.kv_len as usize;
+    let mut out = Vec::with_capacity(cells);
+    for (b, h, first, rows) in strips(args) {
+        let bits = evaluator.mask(sizes, &strip_cells(args, (b, h, first, rows)))?;
+        for row in bits.chunks_exact(kv_len.div_ceil(64).max(1)) {
+            out.extend((0..kv_len).map(|j| row[j / 64] >> (j % 64) & 1 == 1));
+        }
+    }
+    Ok(out.into())
+}
+
+fn strip_cells(args: &EvalArgs, (b, h, first, rows): (u32, u32, usize, usize)) -> Cells {
+    Cells {
+        b,
+        h,
+        q0: args.flags.q_offset + first as i64,
+        n_q: rows as u32,
+        kv0: 0,
+        n_kv: args.lengths.kv_len as u32,
+    }
 }
 
 fn scores(args: &EvalArgs, shape: &[usize]) -> Result<Vec<f32>, CliError> {
@@ -161,6 +196,18 @@ fn score(
                 let (strip, after) = rest.split_at_mut(rows * kv_len);
                 let q0 = args.flags.q_offset + first as i64;
                 code.score_tile(b, h, q0, rows, 0, kv_len, strip, kv_len);
+                rest = after;
+            }
+        }
+        BackendArg::Cuda | BackendArg::Emulator => {
+            let machine = gpu::machine(args.flags.backend)?;
+            let machine = machine.expect("both backends have a machine");
+            let evaluator = CudaEvaluator::new(prepared, &machine, &KernelStore::from_env())?;
+            let mut rest = scores.as_mut_slice();
+            for strip in strips(args) {
+                let (changed, after) = rest.split_at_mut(strip.3 * kv_len);
+                let found = evaluator.scores(sizes, &strip_cells(args, strip), changed)?;
+                changed.copy_from_slice(&found);
                 rest = after;
             }
         }

@@ -6,6 +6,7 @@ use maskwright::artifact::{
     ArtifactCache, ArtifactError, PrecompileOutcome, PrecompileProgress, PrecompileSettings,
     RulePair, Verdict, precompile,
 };
+use maskwright::cuda::KernelStore;
 use maskwright::verify::VerifyError;
 use maskwright::{MaskRule, ScoreRule};
 use maskwright_dsl::ir::RuleKind;
@@ -15,7 +16,7 @@ use super::cache::open;
 use crate::args::{BackendArg, PrecompileArgs};
 use crate::error::{CliError, chain, diagnostics_in};
 use crate::rule::{Wanted, resolve_all};
-use crate::{Outcome, bucket, output, progress};
+use crate::{Outcome, bucket, gpu, output, progress};
 
 pub(crate) fn run(args: &PrecompileArgs) -> Result<Outcome, CliError> {
     let wanted: Vec<Wanted<'_>> = args.rules.iter().map(|text| Wanted::any(text)).collect();
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &PrecompileArgs) -> Result<Outcome, CliError> {
     }
     let store = open(args.cache.as_deref())?;
     let root = store.root().to_owned();
-    let cache = ArtifactCache::new(store);
+    let cache = ArtifactCache::new(store.clone());
     let rules: Vec<(Option<MaskRule>, Option<ScoreRule>)> = bound
         .into_iter()
         .map(|bound| match bound.rule().kind {
@@ -58,6 +59,8 @@ pub(crate) fn run(args: &PrecompileArgs) -> Result<Outcome, CliError> {
         settings.blocks.clone_from(&args.flags.block);
         settings.blocks.dedup();
     }
+    let kernels = KernelStore::new(store, cache.mode());
+    settings.gpu = gpu::request(args.flags.backend, &args.gpu, kernels)?;
     let bar = progress::bar((pairs.len() * scopes.len()) as u64);
     let outcomes = precompile(&pairs, &scopes, &settings, &cache, |step| match step {
         PrecompileProgress::Started { rule, bucket, .. } => {
@@ -121,12 +124,14 @@ fn outcome_json(rule: &str, outcome: &PrecompileOutcome) -> serde_json::Value {
             cells_checked,
             mask_bytes,
             coarse,
+            kernels,
         } => json!({
             "verdict": "verified",
             "cached": cached,
             "exhaustive": exhaustive,
             "cells_checked": cells_checked,
             "mask_bytes": mask_bytes,
+            "kernels": kernels,
             "coarse": coarse.iter().map(ToString::to_string).collect::<Vec<_>>(),
         }),
         Verdict::Failed(error) => json!({
@@ -174,9 +179,15 @@ fn outcomes_text(outcomes: &[(&str, &PrecompileOutcome)]) -> String {
     }
     let mut text = output::table(&rows);
     for (rule, outcome) in outcomes {
-        if let Verdict::Verified { coarse, .. } = &outcome.verdict {
+        if let Verdict::Verified {
+            coarse, kernels, ..
+        } = &outcome.verdict
+        {
             for line in coarse {
                 let _ = writeln!(text, "{rule} {line}");
+            }
+            for kernel in kernels {
+                let _ = writeln!(text, "{rule} holds {kernel}");
             }
         }
     }

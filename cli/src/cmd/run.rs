@@ -42,6 +42,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Outcome, CliError> {
             BackendArg::Auto => Backend::Auto,
             BackendArg::Reference => Backend::Reference,
             BackendArg::Cpu => Backend::Cpu,
+            BackendArg::Cuda => Backend::Cuda,
+            BackendArg::Emulator => Backend::Emulator,
         },
         ..ForwardOptions::default()
     };

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::time::Instant;
 
+use maskwright::cuda::KernelStore;
 use maskwright::verify::{
-    BlockReport, Certificate, MismatchReport, VerifyError, VerifyReport, VerifyRequest, verify,
+    BlockReport, Certificate, GpuRequest, MismatchReport, VerifyError, VerifyReport, VerifyRequest,
+    verify,
 };
 use maskwright::{BoundRule, MaskRule, ScoreRule};
 use maskwright_dsl::block_mask::BlockSize;
@@ -16,7 +18,7 @@ use serde::Serialize;
 use crate::args::{BackendArg, VerifyArgs};
 use crate::engine::mask_of;
 use crate::error::CliError;
-use crate::{Outcome, bucket, output, progress, rule};
+use crate::{Outcome, bucket, gpu, output, progress, rule};
 
 /// Calls up to so many cells are compared at every one of them, and hashed; larger ones may be sampled.
 const WHOLE_CELLS: u128 = 1 << 28;
@@ -153,13 +155,14 @@ fn check(args: &VerifyArgs) -> Result<Done, Failure> {
     if blocks.is_empty() {
         blocks.push(BlockSize::default());
     }
+    let gpu = gpu::request(args.flags.backend, &args.gpu, KernelStore::from_env())?;
     let mut report = None;
     let mut certificates = Vec::new();
     for scope in scopes {
         bucket::check_scalars(&scope, &[bound.rule()])?;
         check_blocks(&scope, &blocks)?;
         // The buckets come after the given lengths, whose figures are the ones to report.
-        let artifact = one(&bound, &scope, &blocks, report.is_none())?;
+        let artifact = one(&bound, &scope, &blocks, gpu.clone(), report.is_none())?;
         certificates.push(artifact.1);
         report.get_or_insert(artifact.0);
     }
@@ -195,6 +198,7 @@ fn one(
     bound: &BoundRule,
     scope: &Scope,
     blocks: &[BlockSize],
+    gpu: Option<GpuRequest>,
     is_single: bool,
 ) -> Result<(VerifyReport, Certificate), Failure> {
     let (mask, score) = match bound.rule().kind {
@@ -214,6 +218,7 @@ fn one(
     let request = VerifyRequest {
         blocks: blocks.to_vec(),
         want_packbits: is_single && cells <= WHOLE_CELLS,
+        gpu,
         ..VerifyRequest::new(mask.as_ref(), score.as_ref(), scope.clone())
     };
     let artifact = verify(&request)?;

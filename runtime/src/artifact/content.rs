@@ -7,6 +7,8 @@ use maskwright_dsl::bucket::Bucket;
 use maskwright_dsl::ir::{DecodeError, Rule, decode, encode};
 
 use crate::cache::{Entry, Key};
+#[cfg(feature = "cuda")]
+use crate::cuda::Image;
 use crate::verify::{Certificate, VerifyReport, Versions};
 
 /// A rule pair as it is compiled, its block masks, and the record of what was checked.
@@ -18,6 +20,31 @@ pub struct Artifact {
     masks: Vec<BlockMask>,
     certificate: Certificate,
     report: VerifyReport,
+    #[cfg(feature = "cuda")]
+    kernels: Vec<ArtifactKernel>,
+}
+
+/// A kernel for a GPU that was compiled with the rules that were verified.
+#[cfg(feature = "cuda")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArtifactKernel {
+    /// The kernel with its tile, types and target.
+    pub name: String,
+    pub(crate) key: Key,
+    pub(crate) image: Image,
+}
+
+#[cfg(feature = "cuda")]
+impl ArtifactKernel {
+    /// The PTX.
+    pub fn ptx(&self) -> &str {
+        &self.image.ptx
+    }
+
+    /// The machine code, unless there is PTX alone.
+    pub fn cubin(&self) -> Option<&[u8]> {
+        self.image.cubin.as_deref()
+    }
 }
 
 /// Artifacts are equal if their bytes are.
@@ -60,6 +87,13 @@ pub enum ArtifactFault {
         name: String,
         /// The geometry in it.
         found: String,
+    },
+    /// A kernel lacks a part.
+    #[cfg(feature = "cuda")]
+    #[error("sections `{name}*` hold no kernel")]
+    Kernel {
+        /// What the names of its parts begin with.
+        name: String,
     },
     /// A record cannot be read.
     #[error("section `{name}` cannot be read")]
@@ -113,7 +147,21 @@ impl Artifact {
             masks,
             certificate,
             report,
+            #[cfg(feature = "cuda")]
+            kernels: Vec::new(),
         }
+    }
+
+    /// Adds the kernels that were compiled.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn with_kernels(self, kernels: Vec<ArtifactKernel>) -> Self {
+        Self { kernels, ..self }
+    }
+
+    /// The kernels for GPUs; none unless targets were asked for.
+    #[cfg(feature = "cuda")]
+    pub fn kernels(&self) -> &[ArtifactKernel] {
+        &self.kernels
     }
 
     /// The name under which it is stored.
@@ -173,6 +221,17 @@ impl Artifact {
             serde_json::to_vec_pretty(&self.certificate),
         ));
         sections.push(json(REPORT, serde_json::to_vec_pretty(&self.report)));
+        #[cfg(feature = "cuda")]
+        for (index, kernel) in self.kernels.iter().enumerate() {
+            sections.push((
+                kernel_section(index, "name"),
+                kernel.name.clone().into_bytes(),
+            ));
+            sections.push((kernel_section(index, "key"), kernel.key.as_bytes().to_vec()));
+            for (part, bytes) in kernel.image.to_entry().sections {
+                sections.push((kernel_section(index, &part), bytes));
+            }
+        }
         Entry { sections }
     }
 
@@ -231,8 +290,41 @@ impl Artifact {
             masks,
             certificate,
             report,
+            #[cfg(feature = "cuda")]
+            kernels: kernels_of(entry)?,
         })
     }
+}
+
+#[cfg(feature = "cuda")]
+fn kernel_section(index: usize, part: &str) -> String {
+    format!("cuda.{index}.{part}")
+}
+
+/// The kernels of an entry, numbered from 0.
+#[cfg(feature = "cuda")]
+fn kernels_of(entry: &Entry) -> Result<Vec<ArtifactKernel>, ArtifactFault> {
+    let mut kernels = Vec::new();
+    while let Some(name) = entry.section(&kernel_section(kernels.len(), "name")) {
+        let prefix = kernel_section(kernels.len(), "");
+        let parts = entry.sections.iter().filter_map(|(name, data)| {
+            let part = name.strip_prefix(&prefix)?;
+            Some((part.to_owned(), data.clone()))
+        });
+        let parts = Entry {
+            sections: parts.collect(),
+        };
+        let fault = || ArtifactFault::Kernel {
+            name: prefix.clone(),
+        };
+        let key = parts.section("key").ok_or_else(fault)?;
+        kernels.push(ArtifactKernel {
+            name: String::from_utf8_lossy(name).into_owned(),
+            key: Key::from_bytes(key.try_into().map_err(|_| fault())?),
+            image: Image::from_entry(&parts).ok_or_else(fault)?,
+        });
+    }
+    Ok(kernels)
 }
 
 fn mask_section(block: &str) -> String {

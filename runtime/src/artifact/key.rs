@@ -27,6 +27,10 @@ pub fn artifact_key(request: &VerifyRequest<'_>) -> Key {
         .field("target", &versions.target)
         // All of its fields, also those that a later version adds.
         .field("scope", format!("{scope:?}"));
+    #[cfg(feature = "cuda")]
+    if let Some(gpu) = &request.gpu {
+        key = key.field("gpu", gpu.identity());
+    }
     let score = request.score.map(ScoreRule::bound);
     // What the score_mod sends to −∞ is part of the block mask. A rule that is refused has no artifact.
     let prepared = score.and_then(|score| prepare(score, &scope).ok());

@@ -9,6 +9,8 @@ use maskwright_dsl::pipeline::{Scope, prepare};
 use super::coarseness::{Coarseness, coarseness};
 use super::{ArtifactCache, ArtifactError, artifact_key};
 use crate::cache::Key;
+#[cfg(feature = "cuda")]
+use crate::verify::GpuRequest;
 use crate::verify::{DEFAULT_BUDGET_SECS, VerifyError, VerifyRequest};
 
 /// A mask, a `score_mod`, or both.
@@ -29,6 +31,9 @@ pub struct PrecompileSettings {
     pub budget_secs: f64,
     /// Seed of samples and generated values.
     pub seed: u64,
+    /// What is verified and compiled for GPUs as well.
+    #[cfg(feature = "cuda")]
+    pub gpu: Option<GpuRequest>,
 }
 
 impl Default for PrecompileSettings {
@@ -37,6 +42,8 @@ impl Default for PrecompileSettings {
             blocks: vec![BlockSize::default()],
             budget_secs: DEFAULT_BUDGET_SECS,
             seed: 0,
+            #[cfg(feature = "cuda")]
+            gpu: None,
         }
     }
 }
@@ -71,6 +78,8 @@ pub enum Verdict {
         mask_bytes: u64,
         /// Ends of the bucket where its mask is coarser than the exact one.
         coarse: Vec<Coarseness>,
+        /// Kernels for GPUs that the artifact holds.
+        kernels: Vec<String>,
     },
     /// It is not.
     Failed(Box<ArtifactError>),
@@ -126,6 +135,8 @@ pub fn precompile(
             blocks: settings.blocks.clone(),
             budget_secs: settings.budget_secs,
             seed: settings.seed,
+            #[cfg(feature = "cuda")]
+            gpu: settings.gpu.clone(),
             ..VerifyRequest::new(rule.mask, rule.score, scope.clone())
         };
         let (name, bucket) = (request.rule_names(), scope.bucket.to_string());
@@ -178,5 +189,12 @@ fn one(request: &VerifyRequest<'_>, cache: &ArtifactCache) -> Result<Verdict, Ar
         cells_checked: artifact.report().cells_checked,
         mask_bytes,
         coarse,
+        #[cfg(feature = "cuda")]
+        kernels: {
+            let kernels = artifact.kernels().iter();
+            kernels.map(|kernel| kernel.name.clone()).collect()
+        },
+        #[cfg(not(feature = "cuda"))]
+        kernels: Vec::new(),
     })
 }

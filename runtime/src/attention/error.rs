@@ -149,6 +149,10 @@ pub enum AttentionError {
         /// Which part of the call.
         reason: &'static str,
     },
+    /// A GPU, or the emulator in its place, could not do it.
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    Cuda(Box<crate::cuda::KernelError>),
     /// No kernel of the backend that was asked for can run.
     #[error("backend {asked} cannot run: {}", join(.refusals))]
     NoBackend {
@@ -180,6 +184,13 @@ pub enum AttentionError {
         /// What it gave.
         found: Ty,
     },
+}
+
+#[cfg(feature = "cuda")]
+impl From<crate::cuda::KernelError> for AttentionError {
+    fn from(error: crate::cuda::KernelError) -> Self {
+        Self::Cuda(Box::new(error))
+    }
 }
 
 fn outputs_of(q: Dtype) -> String {

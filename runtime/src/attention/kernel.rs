@@ -14,12 +14,16 @@ use maskwright_dsl::fingerprint::Fingerprint;
 use maskwright_dsl::pipeline::{Prepared, Scope, prepare};
 
 use super::cpu::{self, TileRules};
-use super::dispatch::{Candidate, choose};
+use super::dispatch::{Chosen, choose};
 use super::error::{AttentionError, CompileError};
 use super::evaluator::{Engine, Part, RuleEvaluator, longest};
 use super::launch::{LaunchRecord, Shapes, Tiles};
+#[cfg(feature = "cuda")]
+use super::request::Frame;
 use super::request::{Call, ForwardOptions, Origin, TensorRef};
 use super::rules::Rules;
+#[cfg(feature = "cuda")]
+use crate::cuda::CudaState;
 use crate::reference::{DenseCall, dense_attention};
 
 /// Rules, prepared and compiled for a scope: runs for any call in its bucket, and for any captured values that keep the
@@ -34,6 +38,8 @@ pub struct Kernel {
     mask: Option<Part>,
     score: Option<Part>,
     sources: OnceLock<Vec<Fingerprint>>,
+    #[cfg(feature = "cuda")]
+    cuda: CudaState,
 }
 
 impl Kernel {
@@ -74,6 +80,8 @@ impl Kernel {
             mask,
             score,
             sources: OnceLock::new(),
+            #[cfg(feature = "cuda")]
+            cuda: CudaState::default(),
         })
     }
 
@@ -104,7 +112,30 @@ impl Kernel {
             mask,
             score,
             sources: OnceLock::new(),
+            #[cfg(feature = "cuda")]
+            cuda: self.cuda.rebound(),
         })
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(crate) fn cuda_state(&self) -> &CudaState {
+        &self.cuda
+    }
+
+    /// Refuses a call that the proofs of the rules do not cover, or a block mask that is not theirs.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn check_call(
+        &self,
+        frame: &Frame,
+        block_mask: Option<&BlockMask>,
+    ) -> Result<(), AttentionError> {
+        for part in [&self.mask, &self.score].into_iter().flatten() {
+            part.sizes_for(&frame.shape, frame.origin)?;
+        }
+        match block_mask {
+            Some(given) => self.check_mask(given, &frame.shape),
+            None => Ok(()),
+        }
     }
 
     /// The rules with their captured values.
@@ -242,12 +273,12 @@ impl Kernel {
         let mask = evaluator(self.mask.as_ref(), &call.shape, call.origin)?;
         let score = evaluator(self.score.as_ref(), &call.shape, call.origin)?;
         if let Some(given) = options.block_mask {
-            self.check_mask(given, &call)?;
+            self.check_mask(given, &call.shape)?;
         }
-        let (chosen, refusals) = choose(&call, options)?;
+        let (chosen, refusals) = choose(self, &call, options, &output.out)?;
         let mut record = LaunchRecord {
             backend: chosen.backend(),
-            kernel: chosen.kernel().to_owned(),
+            kernel: chosen.kernel(),
             refusals,
             tiles: Tiles::default(),
             shapes: Shapes {
@@ -262,13 +293,25 @@ impl Kernel {
             seconds: 0.0,
         };
         let started;
+        let build = || {
+            let wanted = options.block_mask.is_none() && mask.is_some() && call.has_cells();
+            let built = wanted.then(|| self.exact_mask(&call.shape, options.block));
+            built.transpose()
+        };
         match chosen {
-            Candidate::Cpu(micro) => {
-                let built = if options.block_mask.is_none() && mask.is_some() && call.has_cells() {
-                    Some(self.exact_mask(&call.shape, options.block)?)
-                } else {
-                    None
-                };
+            #[cfg(feature = "cuda")]
+            Chosen::Gpu(run) => {
+                let built = build()?;
+                let blocks = options.block_mask.or(built.as_ref());
+                started = Instant::now();
+                let ran = run.run(&call, sm_scale, options.q_offset, blocks, output)?;
+                record.kernel = ran.kernel;
+                record.tiles = ran.tiles;
+                record.device = ran.device;
+                record.threads = ran.threads;
+            }
+            Chosen::Cpu(micro) => {
+                let built = build()?;
                 let rules = TileRules {
                     mask: mask.as_ref(),
                     score: score.as_ref(),
@@ -281,7 +324,7 @@ impl Kernel {
                 kernel.clone_into(&mut record.kernel);
                 record.tiles = tiles;
             }
-            Candidate::Reference => {
+            Chosen::Reference => {
                 started = Instant::now();
                 let dense = dense_attention(&DenseCall {
                     sm_scale: Some(sm_scale),
@@ -319,7 +362,7 @@ impl Kernel {
     }
 
     /// Refuses a block mask that fits the shape of the call but not the rules.
-    fn check_mask(&self, given: &BlockMask, call: &Call<'_>) -> Result<(), AttentionError> {
+    fn check_mask(&self, given: &BlockMask, call: &CallShape) -> Result<(), AttentionError> {
         // Where the lists are the law, they mean what they say whatever the rule is.
         if given.authority() == Authority::Lists {
             return Ok(());
@@ -348,8 +391,8 @@ impl Kernel {
         }
         let reads = mask.prepared().reads();
         for (axis, var, varies, one, many) in [
-            ("batch", "b", reads.b, given.batch(), call.shape.batch),
-            ("head", "h", reads.h, given.heads(), call.shape.heads),
+            ("batch", "b", reads.b, given.batch(), call.batch),
+            ("head", "h", reads.h, given.heads(), call.heads),
         ] {
             if varies && one == 1 && 1 < many {
                 return Err(AttentionError::Broadcast {
@@ -357,7 +400,7 @@ impl Kernel {
                     var,
                     rule: mask.prepared().rule().name.clone(),
                     built: Box::new(given.geometry().clone()),
-                    call: Box::new(call.shape),
+                    call: Box::new(*call),
                 });
             }
         }

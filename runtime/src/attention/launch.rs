@@ -47,7 +47,7 @@ pub struct LaunchRecord {
     pub dtype: Dtype,
     /// Where it ran.
     pub device: String,
-    /// Threads of the pool that it ran in; small work stays on the calling thread.
+    /// Threads of the pool that it ran in, where small work stays on the calling thread; on a GPU, threads of a block.
     pub threads: usize,
     /// Version of this crate.
     pub version: &'static str,

@@ -27,6 +27,8 @@ pub use evaluator::RuleEvaluator;
 pub use kernel::Kernel;
 pub use launch::{LaunchRecord, Shapes, Tiles};
 pub use maskwright_cpu::{Micro, Output, TensorDataMut};
+#[cfg(feature = "cuda")]
+pub(crate) use request::Frame;
 pub(crate) use request::{Call, Origin};
 pub use request::{ElementsRef, ForwardOptions, TensorRef};
 pub use rules::Rules;

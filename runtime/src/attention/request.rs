@@ -6,6 +6,8 @@ use maskwright_dsl::block_mask::{BlockMask, BlockSize, CallShape};
 
 use super::dispatch::Backend;
 use super::error::AttentionError;
+#[cfg(feature = "cuda")]
+use crate::cuda::KernelStore;
 use crate::tensor::{Dtype, Tensor, TensorData};
 
 /// The elements behind a view.
@@ -176,6 +178,37 @@ impl<'a> TensorRef<'a> {
         }
     }
 
+    /// The bytes of all elements in row-major order, the lowest byte of each first.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn row_major_bytes(&self) -> Vec<u8> {
+        let element_bytes = match self.elements {
+            ElementsRef::F32(_) => 4,
+            ElementsRef::F16(_) | ElementsRef::BF16(_) => 2,
+            ElementsRef::F64(_) => 8,
+        };
+        let [batch, heads, len, width] = self.shape;
+        let mut bytes = Vec::with_capacity(batch * heads * len * width * element_bytes);
+        // In range by the constructor's proof, so no sum leaves isize.
+        let at = |index: usize, axis: usize| index as isize * self.strides[axis];
+        for b in 0..batch {
+            for h in 0..heads {
+                for l in 0..len {
+                    let row = self.offset as isize + at(b, 0) + at(h, 1) + at(l, 2);
+                    for d in 0..width {
+                        let at = (row + at(d, 3)) as usize;
+                        match self.elements {
+                            ElementsRef::F32(x) => bytes.extend(x[at].to_le_bytes()),
+                            ElementsRef::F16(x) => bytes.extend(x[at].to_le_bytes()),
+                            ElementsRef::BF16(x) => bytes.extend(x[at].to_le_bytes()),
+                            ElementsRef::F64(x) => bytes.extend(x[at].to_le_bytes()),
+                        }
+                    }
+                }
+            }
+        }
+        bytes
+    }
+
     /// The view as the CPU engine takes it; `None` for `f64`.
     pub(super) fn on_cpu(&self) -> Result<Option<maskwright_cpu::TensorRef<'a>>, CpuError> {
         let data = match self.elements {
@@ -234,6 +267,9 @@ pub struct ForwardOptions<'a> {
     pub backend: Backend,
     /// The micro-kernel of the CPU engine; without one, `MASKWRIGHT_MICRO` or the processor decides.
     pub micro: Option<Micro>,
+    /// Where compiled GPU kernels are kept; the cache that the environment names unless given.
+    #[cfg(feature = "cuda")]
+    pub kernels: Option<&'a KernelStore>,
 }
 
 /// Where the coordinates of the rule begin, as a sliced block mask says.
@@ -257,12 +293,9 @@ impl Origin {
     }
 }
 
-/// A call whose shapes fit one another, and whose positions are `i32`.
+/// The shape of a call whose tensors fit one another, and whose positions are `i32`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call<'a> {
-    pub(crate) q: TensorRef<'a>,
-    pub(crate) k: TensorRef<'a>,
-    pub(crate) v: TensorRef<'a>,
+pub(crate) struct Frame {
     pub(crate) shape: CallShape,
     pub(crate) num_kv_heads: usize,
     pub(crate) d_qk: usize,
@@ -270,18 +303,16 @@ pub(crate) struct Call<'a> {
     pub(crate) origin: Origin,
 }
 
-impl<'a> Call<'a> {
+impl Frame {
     /// Checks shapes, lengths, positions, and that the block mask holds for them.
     pub(crate) fn new(
-        q: TensorRef<'a>,
-        k: TensorRef<'a>,
-        v: TensorRef<'a>,
+        [q, k, v]: [[usize; 4]; 3],
         q_offset: i64,
         block_mask: Option<&BlockMask>,
     ) -> Result<Self, AttentionError> {
-        let [batch, num_q_heads, q_len, d_qk] = q.shape();
-        let [k_batch, num_kv_heads, kv_len, k_dim] = k.shape();
-        let [v_batch, v_heads, v_len, d_v] = v.shape();
+        let [batch, num_q_heads, q_len, d_qk] = q;
+        let [k_batch, num_kv_heads, kv_len, k_dim] = k;
+        let [v_batch, v_heads, v_len, d_v] = v;
         let fault = if batch != k_batch || batch != v_batch {
             Some(CpuError::BatchMismatch {
                 q: batch,
@@ -344,9 +375,6 @@ impl<'a> Call<'a> {
             )?;
         }
         Ok(Self {
-            q,
-            k,
-            v,
             shape,
             num_kv_heads,
             d_qk,
@@ -356,12 +384,65 @@ impl<'a> Call<'a> {
     }
 
     /// The factor of the dot products.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn scale(&self, asked: Option<f32>) -> Result<f32, AttentionError> {
+        scale(asked, self.d_qk)
+    }
+}
+
+fn scale(asked: Option<f32>, d_qk: usize) -> Result<f32, AttentionError> {
+    match asked {
+        Some(found) if !found.is_finite() => Err(AttentionError::Scale { found }),
+        Some(scale) => Ok(scale),
+        None => Ok((1.0 / (d_qk as f64).sqrt()) as f32),
+    }
+}
+
+/// A call whose shapes fit one another, and whose positions are `i32`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) q: TensorRef<'a>,
+    pub(crate) k: TensorRef<'a>,
+    pub(crate) v: TensorRef<'a>,
+    pub(crate) shape: CallShape,
+    pub(crate) num_kv_heads: usize,
+    pub(crate) d_qk: usize,
+    pub(crate) d_v: usize,
+    pub(crate) origin: Origin,
+}
+
+impl<'a> Call<'a> {
+    /// Checks shapes, lengths, positions, and that the block mask holds for them.
+    pub(crate) fn new(
+        q: TensorRef<'a>,
+        k: TensorRef<'a>,
+        v: TensorRef<'a>,
+        q_offset: i64,
+        block_mask: Option<&BlockMask>,
+    ) -> Result<Self, AttentionError> {
+        let shapes = [q.shape(), k.shape(), v.shape()];
+        let Frame {
+            shape,
+            num_kv_heads,
+            d_qk,
+            d_v,
+            origin,
+        } = Frame::new(shapes, q_offset, block_mask)?;
+        Ok(Self {
+            q,
+            k,
+            v,
+            shape,
+            num_kv_heads,
+            d_qk,
+            d_v,
+            origin,
+        })
+    }
+
+    /// The factor of the dot products.
     pub(super) fn scale(&self, options: &ForwardOptions<'_>) -> Result<f32, AttentionError> {
-        match options.sm_scale {
-            Some(found) if !found.is_finite() => Err(AttentionError::Scale { found }),
-            Some(scale) => Ok(scale),
-            None => Ok((1.0 / (self.d_qk as f64).sqrt()) as f32),
-        }
+        scale(options.sm_scale, self.d_qk)
     }
 
     /// Query rows over all batch entries and heads; `None` if no memory holds as many.

@@ -28,7 +28,7 @@ const CALLS: usize = 4;
 const STREAM: u64 = 5;
 
 /// Width of a head in generated inputs: more than one vector register, and no multiple of it.
-const HEAD_DIM: usize = 40;
+pub const HEAD_DIM: usize = 40;
 
 /// One attention call on generated inputs.
 ///
@@ -123,6 +123,8 @@ pub struct AttentionCheck<'a> {
         &'a (dyn Fn(&AttentionCase<'_>) -> Result<AttentionResult<f64>, AttentionFailure> + Sync),
     /// For outputs, LSE and row maxima alike.
     pub tolerance: Tolerance,
+    /// Width of a head of the inputs, [`HEAD_DIM`] unless the engine wants another.
+    pub head_dim: usize,
 }
 
 impl fmt::Debug for AttentionCheck<'_> {
@@ -184,10 +186,11 @@ pub(super) fn check_attention(
 ) -> Result<u64, VerifyError> {
     let scope = rules.scope;
     let (batch, heads) = (scope.batch as usize, scope.num_q_heads as usize);
+    let head_dim = check.head_dim;
     let (q_len, kv_len) = (member.q_len as usize, member.kv_len as usize);
     let mut random = Random::new(seed, STREAM ^ member.q_len << 32 ^ member.kv_len);
     let mut fill = |len: usize| -> Vec<f32> {
-        (0..batch * heads * len * HEAD_DIM)
+        (0..batch * heads * len * head_dim)
             .map(|_| random.small_float() / 2.0)
             .collect()
     };
@@ -199,8 +202,8 @@ pub(super) fn check_attention(
         batch,
         num_q_heads: heads,
         member,
-        head_dim: HEAD_DIM,
-        sm_scale: 1.0 / (HEAD_DIM as f32).sqrt(),
+        head_dim,
+        sm_scale: 1.0 / (head_dim as f32).sqrt(),
         q: &q,
         k: &k,
         v: &v,
@@ -218,7 +221,7 @@ pub(super) fn check_attention(
     let found = (check.run)(&case).map_err(failed(&check.engine))?;
     let mut compared = 0;
     for (what, expected, found, width) in [
-        ("output", &expected.out, &found.out, HEAD_DIM),
+        ("output", &expected.out, &found.out, head_dim),
         ("lse", &expected.lse, &found.lse, 1),
         ("row max", &expected.row_max, &found.row_max, 1),
     ] {

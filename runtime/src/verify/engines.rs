@@ -1,7 +1,7 @@
 //! The attention engines of this crate, as verification runs them.
 
 use super::attention::{
-    AttentionCase, AttentionCheck, AttentionFailure, AttentionResult, Tolerance,
+    AttentionCase, AttentionCheck, AttentionFailure, AttentionResult, HEAD_DIM, Tolerance,
 };
 use crate::attention::{
     AttentionError, Backend, ForwardOptions, Kernel, Output, TensorDataMut, TensorRef,
@@ -20,6 +20,7 @@ pub(super) fn cpu_attention() -> AttentionCheck<'static> {
             absolute: 5.0e-5,
             relative: 5.0e-5,
         },
+        head_dim: HEAD_DIM,
     }
 }
 

@@ -82,6 +82,15 @@ pub enum VerifyError {
         /// What the panic says.
         message: String,
     },
+    /// A kernel for GPUs could not be made, or the emulator found a fault in it.
+    #[cfg(feature = "cuda")]
+    #[error("kernels cannot be verified on {machine}")]
+    Gpu {
+        /// What was to run them.
+        machine: String,
+        /// The cause.
+        source: Box<crate::cuda::KernelError>,
+    },
     /// An attention engine or its reference could not be run.
     #[error("{engine} could not be run at {shape}")]
     Attention {

@@ -10,6 +10,8 @@ mod certificate;
 mod classes;
 mod engines;
 mod error;
+#[cfg(feature = "cuda")]
+mod gpu;
 mod members;
 mod mismatch;
 mod random;
@@ -28,10 +30,13 @@ pub(crate) mod tests;
 use std::ops::Deref;
 
 pub use self::attention::{
-    AttentionCase, AttentionCheck, AttentionFailure, AttentionResult, MAX_ATTENTION_LEN, Tolerance,
+    AttentionCase, AttentionCheck, AttentionFailure, AttentionResult, HEAD_DIM, MAX_ATTENTION_LEN,
+    Tolerance,
 };
 pub use self::certificate::{Certificate, Check, CheckedShape, RuleName};
 pub use self::error::VerifyError;
+#[cfg(feature = "cuda")]
+pub use self::gpu::GpuRequest;
 pub use self::mismatch::{CellDifference, CellValue, Finding, MismatchReport, Neighbourhood};
 pub(crate) use self::report::hex;
 pub use self::report::{BlockReport, VerifyReport};

@@ -6,6 +6,8 @@ use maskwright_dsl::pipeline::{Prepared, Scope};
 
 use super::attention::AttentionCheck;
 use super::engines::cpu_attention;
+#[cfg(feature = "cuda")]
+use super::gpu::GpuRequest;
 
 /// Seconds after which the largest call is sampled, unless told otherwise.
 pub const DEFAULT_BUDGET_SECS: f64 = 2.0;
@@ -33,6 +35,9 @@ pub struct VerifyRequest<'a> {
     pub want_packbits: bool,
     /// Attention engines that are compared with dense attention; the CPU engine unless told otherwise.
     pub attention: Vec<AttentionCheck<'a>>,
+    /// What is verified for GPUs as well; nothing unless told otherwise.
+    #[cfg(feature = "cuda")]
+    pub gpu: Option<GpuRequest>,
 }
 
 impl<'a> VerifyRequest<'a> {
@@ -57,6 +62,8 @@ impl<'a> VerifyRequest<'a> {
             seed: 0,
             want_packbits: false,
             attention: vec![cpu_attention()],
+            #[cfg(feature = "cuda")]
+            gpu: None,
         }
     }
 

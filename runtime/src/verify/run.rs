@@ -10,10 +10,12 @@ use maskwright_dsl::ir::RuleKind;
 use maskwright_dsl::pipeline::{Prepared, Scope, prepare};
 use rayon::prelude::*;
 
-use super::attention::{self, AttentionRules};
+use super::attention::{self, AttentionCheck, AttentionRules, Tolerance};
 use super::captured::{self, Generation};
 use super::certificate::{Certificate, Check, CheckedShape, RuleName};
 use super::error::VerifyError;
+#[cfg(feature = "cuda")]
+use super::gpu::{self, GpuRequest};
 use super::members::{cells, largest, members};
 use super::random::Random;
 use super::report::{BlockReport, VerifyReport, hex};
@@ -23,6 +25,8 @@ use super::scores::{ScoreUnderTest, WHOLE_SCORES, WHOLE_SCORES_OF_THE_LONGEST, c
 use super::subject::{MaskUnderTest, Rect, Subject};
 use super::sweep::{Hash, Patience, SMALL_CELLS, sweep};
 use super::versions::Versions;
+#[cfg(feature = "cuda")]
+use crate::artifact::ArtifactKernel;
 use crate::artifact::{Artifact, artifact_key};
 use crate::attention::Rules;
 use crate::jit::CompiledRule;
@@ -101,6 +105,7 @@ struct Findings {
     checks: Vec<Check>,
     shapes: Vec<CheckedShape>,
     notes: Vec<String>,
+    tolerances: Vec<Tolerance>,
     report: VerifyReport,
     /// Whether the scores of the largest call were compared at every cell; also where there is no score rule.
     all_scores: bool,
@@ -162,6 +167,16 @@ pub(super) fn verify_with(
             .filter(|part| holds_for(part, &scope, [&mask, &score]))
     };
     check_attention(request, &scope, &masks, (&members, part), &mut findings)?;
+    #[cfg(feature = "cuda")]
+    let kernels = match &request.gpu {
+        Some(gpu) => {
+            if let Some(mask) = &mask {
+                check_predicate(gpu, &under_test(mask, &[]), &members, &mut findings)?;
+            }
+            note_kernels(gpu, &pair_of(request), &scope, &masks, &mut findings)?
+        }
+        None => Vec::new(),
+    };
 
     let mut preconditions = Vec::new();
     for ready in [&mask, &score].into_iter().flatten() {
@@ -189,24 +204,69 @@ pub(super) fn verify_with(
         exhaustive: report.exhaustive,
         preconditions,
         notes: findings.notes,
-        tolerances: request
-            .attention
-            .iter()
-            .map(|check| check.tolerance.clone())
-            .collect(),
+        tolerances: findings.tolerances,
         seed: request.seed,
         budget_secs,
         versions: Versions::current(),
         seconds,
     };
     let lowered = |ready: Option<Ready>| ready.map(|ready| Arc::clone(ready.prepared.rule()));
-    Ok(Artifact::new(
+    let artifact = Artifact::new(
         artifact_key(request),
         (lowered(mask), lowered(score)),
         masks,
         certificate,
         report,
-    ))
+    );
+    #[cfg(feature = "cuda")]
+    let artifact = artifact.with_kernels(kernels);
+    Ok(artifact)
+}
+
+fn pair_of(request: &VerifyRequest<'_>) -> Rules {
+    Rules {
+        mask: request.mask.cloned(),
+        score: request.score.cloned(),
+    }
+}
+
+/// Compares the predicate of kernels with the law.
+#[cfg(feature = "cuda")]
+fn check_predicate(
+    gpu: &GpuRequest,
+    under_test: &MaskUnderTest<'_>,
+    members: &[Member],
+    findings: &mut Findings,
+) -> Result<(), VerifyError> {
+    let compared = gpu::check_predicate(gpu, under_test, members)?;
+    findings.checks.push(Check {
+        what: format!("mask bits of the kernel on {} against the law", gpu.machine),
+        shapes: compared.calls,
+        cells: compared.cells,
+        exhaustive: compared.whole,
+        sampled_cells: compared.sampled,
+        blocks: 0,
+    });
+    Ok(())
+}
+
+/// Compiles what the artifact is to hold, and says on what it was not run.
+#[cfg(feature = "cuda")]
+fn note_kernels(
+    gpu: &GpuRequest,
+    rules: &Rules,
+    scope: &Scope,
+    masks: &[BlockMask],
+    findings: &mut Findings,
+) -> Result<Vec<ArtifactKernel>, VerifyError> {
+    let kernels = gpu::compile(gpu, rules, scope, masks)?;
+    for kernel in &kernels {
+        findings.notes.push(format!(
+            "kernel {} was compiled; what ran its text is {}",
+            kernel.name, gpu.machine
+        ));
+    }
+    Ok(kernels)
 }
 
 fn under_test<'a>(ready: &'a Ready, masks: &'a [BlockMask]) -> MaskUnderTest<'a> {
@@ -574,10 +634,7 @@ fn check_attention(
     (members, part): (&[Member], Option<Member>),
     findings: &mut Findings,
 ) -> Result<(), VerifyError> {
-    let pair = Rules {
-        mask: request.mask.cloned(),
-        score: request.score.cloned(),
-    };
+    let pair = pair_of(request);
     let mut rules = AttentionRules {
         name: request.rule_names(),
         rules: &pair,
@@ -593,30 +650,49 @@ fn check_attention(
         rules.block_masks = &[];
     }
     for check in &request.attention {
-        if calls.is_empty() {
-            findings.notes.push(format!(
-                "{} was not compared with dense attention: the bucket has no call of at most {} by {} that is small enough",
-                check.engine,
-                attention::MAX_ATTENTION_LEN,
-                attention::MAX_ATTENTION_LEN
-            ));
-            continue;
-        }
-        let mut values = 0;
-        for &member in &calls {
-            values += attention::check_attention(check, &rules, member, request.seed)?;
-        }
-        findings.checks.push(Check {
-            what: format!(
-                "{}: output, lse and row max against dense attention in float64",
-                check.engine
-            ),
-            shapes: calls.len() as u64,
-            cells: values,
-            exhaustive: false,
-            sampled_cells: values,
-            blocks: 0,
-        });
+        check_engine(check, &rules, &calls, request.seed, findings)?;
     }
+    #[cfg(feature = "cuda")]
+    if let Some(gpu) = &request.gpu {
+        gpu::with_engines(gpu, |check| {
+            check_engine(check, &rules, &calls, request.seed, findings)
+        })?;
+    }
+    Ok(())
+}
+
+/// Compares one attention engine with dense attention.
+fn check_engine(
+    check: &AttentionCheck<'_>,
+    rules: &AttentionRules<'_>,
+    calls: &[Member],
+    seed: u64,
+    findings: &mut Findings,
+) -> Result<(), VerifyError> {
+    findings.tolerances.push(check.tolerance.clone());
+    if calls.is_empty() {
+        findings.notes.push(format!(
+            "{} was not compared with dense attention: the bucket has no call of at most {} by {} that is small enough",
+            check.engine,
+            attention::MAX_ATTENTION_LEN,
+            attention::MAX_ATTENTION_LEN
+        ));
+        return Ok(());
+    }
+    let mut values = 0;
+    for &member in calls {
+        values += attention::check_attention(check, rules, member, seed)?;
+    }
+    findings.checks.push(Check {
+        what: format!(
+            "{}: output, lse and row max against dense attention in float64",
+            check.engine
+        ),
+        shapes: calls.len() as u64,
+        cells: values,
+        exhaustive: false,
+        sampled_cells: values,
+        blocks: 0,
+    });
     Ok(())
 }

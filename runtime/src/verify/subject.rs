@@ -211,6 +211,30 @@ impl<'a> Subject<'a> {
         Ok(())
     }
 
+    /// The sizes that the rule sees.
+    #[cfg(feature = "cuda")]
+    pub(super) fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
+    /// Compares what another engine gave for a rectangle with the law.
+    #[cfg(feature = "cuda")]
+    pub(super) fn check_found(
+        &self,
+        rect: &Rect,
+        found: &[u64],
+        engine: &str,
+        what: &str,
+    ) -> Result<(), VerifyError> {
+        let words = (rect.cols.end - rect.cols.start).div_ceil(64) as usize;
+        let mut law = vec![0; (rect.rows.end - rect.rows.start) as usize * words];
+        match self.author {
+            Some(author) => self.ask_author(author, rect, &mut law)?,
+            None => self.interpret(&self.original, self.bound().rule(), rect, &mut law)?,
+        }
+        self.compare(rect, &law, found, engine, what)
+    }
+
     pub(super) fn interpret(
         &self,
         mask: &RowMask,

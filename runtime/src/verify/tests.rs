@@ -17,7 +17,7 @@ use maskwright_dsl::ir::{
 use maskwright_dsl::pipeline::{Prepared, Scope};
 
 use super::attention::{
-    AttentionCase, AttentionCheck, AttentionFailure, AttentionResult, Tolerance,
+    AttentionCase, AttentionCheck, AttentionFailure, AttentionResult, HEAD_DIM, Tolerance,
 };
 use super::*;
 
@@ -713,6 +713,7 @@ fn attention_is_compared_within_its_tolerance() {
                     absolute: 1.0e-6,
                     relative: 1.0e-6,
                 },
+                head_dim: HEAD_DIM,
             }],
             ..VerifyRequest::of_mask(&rule, scope("0..=90", 1, 2))
         };

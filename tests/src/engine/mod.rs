@@ -3,12 +3,14 @@
 mod attention;
 mod blocks;
 mod compiled;
+mod cuda;
 mod rows;
 mod scalar;
 
 pub use attention::{AttentionEngine, unit_matrix};
 pub use blocks::BlockMasks;
 pub use compiled::Compiled;
+pub use cuda::CudaRule;
 pub use rows::{Rows, SimplifiedRows};
 pub use scalar::ScalarInterpreter;
 

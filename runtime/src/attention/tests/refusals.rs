@@ -226,8 +226,9 @@ fn a_backend_that_cannot_run_lists_every_reason() {
     let run = |options: &ForwardOptions<'_>| attention(view, view, view, &causal().into(), options);
     assert_eq!(
         run(&on(Backend::Cpu)).unwrap_err().to_string(),
-        "backend cpu cannot run: cpu avx2: q is f64, and it takes f32, f16 and bf16; cpu portable: q is f64, and it \
-         takes f32, f16 and bf16; reference dense-f64: backend cpu was asked for"
+        "backend cpu cannot run: cuda forward: backend cpu was asked for; cpu avx2: q is f64, and it takes f32, f16 and \
+         bf16; cpu portable: q is f64, and it takes f32, f16 and bf16; emulator forward: backend cpu was asked for; \
+         reference dense-f64: backend cpu was asked for"
     );
     let error = run(&on(Backend::Auto)).unwrap_err().to_string();
     assert!(
@@ -258,7 +259,17 @@ fn a_record_says_what_ran_and_why_nothing_else_did() {
         reason: reason.to_owned(),
     };
     let refusals = [
+        refusal(
+            Backend::Cuda,
+            "forward",
+            "a micro-kernel of the processor was asked for",
+        ),
         refusal(Backend::Cpu, "avx2", "`portable` was asked for"),
+        refusal(
+            Backend::Emulator,
+            "forward",
+            "it is slow, and runs only where it is asked for",
+        ),
         refusal(
             Backend::Reference,
             "dense-f64",
@@ -273,13 +284,14 @@ fn a_record_says_what_ran_and_why_nothing_else_did() {
     assert_eq!(
         record.to_string(),
         "cpu portable on cpu (x): f32 q=[1, 2, 5, 16] k=[1, 2, 5, 16] v=[1, 2, 5, 16], tiles 0 full, 2 partial, 0 \
-         skipped, 2 threads, 1.500 ms; not cpu avx2: `portable` was asked for; not reference dense-f64: it is dense and \
-         slow, and runs only where it is asked for"
+         skipped, 2 threads, 1.500 ms; not cuda forward: a micro-kernel of the processor was asked for; not cpu avx2: \
+         `portable` was asked for; not emulator forward: it is slow, and runs only where it is asked for; not reference \
+         dense-f64: it is dense and slow, and runs only where it is asked for"
     );
     let json = serde_json::to_value(&record).unwrap();
     assert_eq!(json["backend"], "cpu");
     assert_eq!(json["dtype"], "f32");
     assert_eq!(json["tiles"]["partial"], 2);
     assert_eq!(json["shapes"]["q"], serde_json::json!([1, 2, 5, 16]));
-    assert_eq!(json["refusals"][0]["reason"], "`portable` was asked for");
+    assert_eq!(json["refusals"][1]["reason"], "`portable` was asked for");
 }
