@@ -124,19 +124,26 @@ pub(crate) fn bank_conflicts(addresses: &[u32; 32], lanes: u32, bytes: u32) -> u
     }
     // What one lane asks for: a bank, or two or four neighbours at once.
     let unit = bytes.clamp(4, 16);
-    let slots = 128 / unit;
+    let (shift, last_slot) = (unit.trailing_zeros(), 128 / unit - 1);
     let mut extra = 0;
     for start in (0..32).step_by(group) {
+        let wanted = || (start..start + group).filter(|lane| lanes >> lane & 1 == 1);
+        let touched = wanted().fold(0u32, |slots_seen, lane| {
+            slots_seen | 1 << (addresses[lane] >> shift & last_slot)
+        });
+        if touched.count_ones() as usize == wanted().count() {
+            continue;
+        }
         // Of each slot, the lanes that ask for different units, as a list.
         let mut newest = [NONE; 32];
         let mut older = [NONE; 32];
         let mut passes = [0u32; 32];
         let mut most = 1;
-        for lane in (start..start + group).filter(|lane| lanes >> lane & 1 == 1) {
-            let wanted = addresses[lane] / unit;
-            let slot = (wanted % slots) as usize;
+        for lane in wanted() {
+            let wanted = addresses[lane] >> shift;
+            let slot = (wanted & last_slot) as usize;
             let mut other = newest[slot];
-            while other != NONE && addresses[other] / unit != wanted {
+            while other != NONE && addresses[other] >> shift != wanted {
                 other = older[other];
             }
             if other == NONE {

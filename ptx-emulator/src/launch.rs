@@ -103,6 +103,15 @@ impl Default for Options {
 type Sums = (Counters, Vec<u64>, Option<(u64, Box<Report>)>);
 
 impl Program {
+    /// The address of a variable of global memory, which is allocated if no launch did so before.
+    pub fn global(&self, memory: &Memory, name: &str) -> Option<u64> {
+        let index = self
+            .globals
+            .iter()
+            .position(|variable| variable.name == name)?;
+        memory.globals(self.id, &self.globals).get(index).copied()
+    }
+
     /// Runs a kernel to its end.
     ///
     /// Blocks run on several threads. If some are at fault, the report is that of the first in order of the grid, whichever came first.

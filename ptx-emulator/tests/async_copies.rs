@@ -873,3 +873,19 @@ fn garbage_in_the_place_of_a_tensor_map_is_reported() {
     };
     assert!(matches!(fault(case.run(&memory, 0)), Fault::TensorMap(_)));
 }
+
+#[test]
+fn a_copy_of_no_bytes_touches_nothing() {
+    let text = include_str!("../fuzz/seeds/decode/empty_copy.ptx");
+    let program = Program::from_text(text).unwrap();
+    let launch = Launch {
+        kernel: "empty_copy",
+        block: [1, 1, 1],
+        ..Launch::default()
+    };
+    // Nobody waits for it, which is what the report is about, not what it touches.
+    let report = program
+        .launch(&Memory::new(), &launch, &Options::default())
+        .unwrap_err();
+    assert!(matches!(report.fault, Fault::BadUse { .. }), "{report}");
+}

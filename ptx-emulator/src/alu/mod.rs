@@ -18,6 +18,16 @@ pub(crate) type Lanes32 = [u32; 32];
 /// A 64-bit register of a whole warp.
 pub(crate) type Lanes64 = [u64; 32];
 
+/// A register, computed lane by lane. Unlike `array::map` and `from_fn`, a plain loop is turned into vector code.
+#[inline]
+pub(crate) fn each_lane<T: Copy + Default>(value: impl Fn(usize) -> T) -> [T; 32] {
+    let mut out = [T::default(); 32];
+    for (lane, out) in out.iter_mut().enumerate() {
+        *out = value(lane);
+    }
+    out
+}
+
 /// Declares operations that differ only in what they compute per lane: an enum, and `apply` over whole registers.
 macro_rules! lane_table {
     ($(#[$meta:meta])* $name:ident $args:tt -> $out:ty { $($op:ident => $value:expr,)* }) => {

@@ -62,8 +62,14 @@ impl<T> Groups<T> {
     /// `lanes` wait until at most `n` of their newest groups are under way: the copies that are then complete, in the
     /// order they were issued. Copies that no group holds yet are not waited for.
     pub fn wait(&mut self, lanes: u32, n: u32) -> Vec<(u32, T)> {
+        self.wait_map(lanes, n, |lane, copy| (lane, copy))
+    }
+
+    fn wait_map<U>(&mut self, lanes: u32, n: u32, map: impl Fn(u32, T) -> U) -> Vec<U> {
         let committed = self.committed;
-        self.take(|lane, group| lanes >> lane & 1 == 1 && group + n < committed[lane as usize])
+        let done =
+            |lane: u32, group: u32| lanes >> lane & 1 == 1 && group + n < committed[lane as usize];
+        self.take(done, map)
     }
 
     /// `lanes` wait for all their copies, committed or not.
@@ -83,7 +89,7 @@ impl<T> Groups<T> {
 
     /// All copies of `lanes` that are under way, in the order they were issued; they no longer are.
     pub fn take_issued(&mut self, lanes: u32) -> Vec<(u32, T)> {
-        self.take(|lane, _| lanes >> lane & 1 == 1)
+        self.take(|lane, _| lanes >> lane & 1 == 1, |lane, copy| (lane, copy))
     }
 
     /// The copies under way, with their lanes.
@@ -96,10 +102,18 @@ impl<T> Groups<T> {
         self.pending.is_empty()
     }
 
-    fn take(&mut self, done: impl Fn(u32, u32) -> bool) -> Vec<(u32, T)> {
+    fn take<U>(&mut self, done: impl Fn(u32, u32) -> bool, map: impl Fn(u32, T) -> U) -> Vec<U> {
+        // Most waits take everything.
+        if self.pending.iter().all(|p| done(p.lane, p.group)) {
+            return self
+                .pending
+                .drain(..)
+                .map(|p| map(p.lane, p.copy))
+                .collect();
+        }
         self.pending
             .extract_if(.., |p| done(p.lane, p.group))
-            .map(|p| (p.lane, p.copy))
+            .map(|p| map(p.lane, p.copy))
             .collect()
     }
 }
@@ -138,19 +152,13 @@ impl CpAsyncQueue {
     /// `cp.async.wait_group n` by `lanes`: the copies that are complete.
     pub fn wait(&mut self, lanes: u32, n: u32) -> Vec<(u32, CpAsync)> {
         self.groups
-            .wait(lanes, n)
-            .into_iter()
-            .map(|(lane, (_, copy))| (lane, copy))
-            .collect()
+            .wait_map(lanes, n, |lane, (_, copy)| (lane, copy))
     }
 
     /// `cp.async.wait_all` by `lanes`: the copies that are complete.
     pub fn wait_all(&mut self, lanes: u32) -> Vec<(u32, CpAsync)> {
-        self.groups
-            .wait_all(lanes)
-            .into_iter()
-            .map(|(lane, (_, copy))| (lane, copy))
-            .collect()
+        self.commit(lanes);
+        self.wait(lanes, 0)
     }
 
     /// `cp.async.mbarrier.arrive` by `lane`: it happens once the copies that the lane issued before are complete.

@@ -170,7 +170,7 @@ pub struct Shadow {
     bytes: u32,
     /// Blocks of the cluster that shares the memory.
     blocks: u32,
-    /// log2 of the bytes of a word: 2, or less once smaller accesses were seen.
+    /// log2 of the bytes of a word: 4, as most kernels move 16 bytes at a time, or less once smaller accesses were seen.
     shift: u32,
     warps: Vec<WarpClocks>,
     writes: Vec<Write>,
@@ -197,7 +197,7 @@ impl Shadow {
             checks,
             bytes,
             blocks,
-            shift: 2,
+            shift: 4,
             warps: Vec::new(),
             writes: Vec::new(),
             read_by: Vec::new(),
@@ -259,7 +259,8 @@ impl Shadow {
     /// Keeps smaller words from now on, where an access of `bytes` needs them.
     #[inline]
     fn refine(&mut self, bytes: u32) {
-        if bytes < 1 << self.shift {
+        // An access of no bytes, which a copy may be, touches no word.
+        if (1..1 << self.shift).contains(&bytes) {
             self.refine_to(bytes.trailing_zeros());
         }
     }

@@ -5,7 +5,7 @@
 use super::block::State;
 use super::warp::Warp;
 use super::{Outcome, Stop, lanes_of, space_of, window};
-use crate::alu::{Lanes32, Lanes64};
+use crate::alu::{Lanes32, Lanes64, each_lane};
 use crate::ast::Space;
 use crate::check::race::Strength;
 use crate::check::report::{Fault, Nearest};
@@ -113,19 +113,18 @@ impl Warp {
                 (Slot::Sink, _) => {}
                 (Slot::Narrow(r), 4 | 8) => self.registers.set_r(r, active, word),
                 (Slot::Narrow(r), size) => {
-                    let out = word.map(|word| extend(word >> shift, size, access.signed) as u32);
+                    let out =
+                        each_lane(|lane| extend(word[lane] >> shift, size, access.signed) as u32);
                     // A register of 16 bits has zeros above them; the sign of a byte stops there.
                     self.registers.set_r(r, active, &out);
                 }
                 (Slot::Wide(d), 8) => {
                     let high = &words[at / 4 + 1];
-                    let out = std::array::from_fn(|lane| {
-                        u64::from(word[lane]) | u64::from(high[lane]) << 32
-                    });
+                    let out = each_lane(|lane| u64::from(word[lane]) | u64::from(high[lane]) << 32);
                     self.registers.set_d(d, active, &out);
                 }
                 (Slot::Wide(d), size) => {
-                    let out = word.map(|word| extend(word >> shift, size, access.signed));
+                    let out = each_lane(|lane| extend(word[lane] >> shift, size, access.signed));
                     self.registers.set_d(d, active, &out);
                 }
             }
@@ -412,7 +411,7 @@ pub(super) fn by_space(
         Some((
             space,
             lanes,
-            addresses.map(|address| address.wrapping_sub(window)),
+            each_lane(|lane| addresses[lane].wrapping_sub(window)),
         ))
     })
 }
@@ -429,7 +428,7 @@ impl State<'_> {
         let beyond = u64::from(self.shared_bytes).saturating_sub(u64::from(bytes) - 1);
         let base = self.rank * self.shared_stride;
         if addresses.iter().all(|address| *address < beyond) {
-            return Ok(addresses.map(|address| base + address as u32));
+            return Ok(each_lane(|lane| base + addresses[lane] as u32));
         }
         let mut out = [0; 32];
         for lane in lanes_of(active) {

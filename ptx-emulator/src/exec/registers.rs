@@ -1,6 +1,6 @@
 //! The registers of a warp.
 
-use crate::alu::{Lanes32, Lanes64};
+use crate::alu::{Lanes32, Lanes64, each_lane};
 use crate::program::inst::{CARRY, D, P, R, Slot, TRUE};
 
 /// A bit per lane.
@@ -109,7 +109,7 @@ impl Registers {
 
     pub(super) fn set_slot(&mut self, slot: Slot, lanes: u32, out: &Lanes64) {
         match slot {
-            Slot::Narrow(r) => self.set_r(r, lanes, &out.map(|x| x as u32)),
+            Slot::Narrow(r) => self.set_r(r, lanes, &each_lane(|lane| out[lane] as u32)),
             Slot::Wide(d) => self.set_d(d, lanes, out),
             Slot::Sink => {}
         }

@@ -4,7 +4,7 @@ use super::block::{MAPPED_SHIFT, State};
 use super::warp::{Flow, Warp};
 use super::{Outcome, Stop, lanes_of, space_of, window};
 use crate::alu::compare::{compare32, compare64};
-use crate::alu::{Lanes32, Lanes64, int32, int64};
+use crate::alu::{Lanes64, each_lane, int32, int64};
 use crate::ast::Space;
 use crate::check::report::Fault;
 use crate::program::decode::link::FUNCTION_BASE;
@@ -12,14 +12,6 @@ use crate::program::inst::{
     Carry, CarryOperands, ClockPart, Combine, Compare, Inst, P, PredicateOp, Slot,
 };
 use crate::tensor_core::format::{Format, Overflow, Rounding};
-
-fn map32(f: impl Fn(usize) -> u32) -> Lanes32 {
-    std::array::from_fn(f)
-}
-
-fn map64(f: impl Fn(usize) -> u64) -> Lanes64 {
-    std::array::from_fn(f)
-}
 
 impl Warp {
     /// Executes an instruction for the active lanes, of which there is at least one.
@@ -79,7 +71,7 @@ impl Warp {
             }
             Inst::Select32(to, a, b, p) => {
                 let (x, y, mask) = (r.r(a), r.r(b), r.p(p));
-                let out = map32(|lane| {
+                let out = each_lane(|lane| {
                     if mask >> lane & 1 == 1 {
                         x[lane]
                     } else {
@@ -155,7 +147,7 @@ impl Warp {
             Inst::Convert(index, to, from) => {
                 let conversion = &tables.conversions[index as usize];
                 let from = r.slot(from);
-                r.set_slot(to, active, &map64(|lane| conversion.apply(from[lane])));
+                r.set_slot(to, active, &each_lane(|lane| conversion.apply(from[lane])));
             }
             Inst::ConvertPair(index, to, high, low, fp8) => {
                 let (high, low) = (r.r(high), r.r(low));
@@ -167,10 +159,10 @@ impl Warp {
                         pair.to
                             .encode(f64::from(value), Rounding::NearestEven, Overflow::SatFinite)
                     };
-                    map32(|lane| encode(high[lane]) << 8 | encode(low[lane]))
+                    each_lane(|lane| encode(high[lane]) << 8 | encode(low[lane]))
                 } else {
                     let conversion = &tables.conversions[index as usize];
-                    map32(|lane| {
+                    each_lane(|lane| {
                         (conversion.apply(high[lane].into()) as u32) << 16
                             | conversion.apply(low[lane].into()) as u32
                     })
@@ -203,29 +195,29 @@ impl Warp {
                     pair.to
                         .encode(f64::from(value), Rounding::NearestEven, overflow)
                 };
-                let out = map32(|lane| convert(a[lane] >> from) << to_bits | convert(a[lane]));
+                let out = each_lane(|lane| convert(a[lane] >> from) << to_bits | convert(a[lane]));
                 r.set_r(to, active, &out);
             }
             Inst::Lop3(table, to, a, b, c) => {
                 let (a, b, c) = (r.r(a), r.r(b), r.r(c));
-                let out = map32(|lane| int32::lop3(table, a[lane], b[lane], c[lane]));
+                let out = each_lane(|lane| int32::lop3(table, a[lane], b[lane], c[lane]));
                 r.set_r(to, active, &out);
             }
             Inst::Bfi32(to, a, b, position, length) => {
                 let (a, b, position, length) = (r.r(a), r.r(b), r.r(position), r.r(length));
                 let out =
-                    map32(|lane| int32::insert(a[lane], b[lane], position[lane], length[lane]));
+                    each_lane(|lane| int32::insert(a[lane], b[lane], position[lane], length[lane]));
                 r.set_r(to, active, &out);
             }
             Inst::Bfi64(to, a, b, position, length) => {
                 let (a, b, position, length) = (r.d(a), r.d(b), r.r(position), r.r(length));
                 let out =
-                    map64(|lane| int64::insert(a[lane], b[lane], position[lane], length[lane]));
+                    each_lane(|lane| int64::insert(a[lane], b[lane], position[lane], length[lane]));
                 r.set_d(to, active, &out);
             }
             Inst::Slct64(to, a, b, c) => {
                 let (a, b, c) = (r.d(a), r.d(b), r.r(c));
-                let out = map64(|lane| {
+                let out = each_lane(|lane| {
                     if (c[lane] as i32) >= 0 {
                         a[lane]
                     } else {
@@ -236,7 +228,7 @@ impl Warp {
             }
             Inst::Select64(to, a, b, p) => {
                 let (a, b, mask) = (r.d(a), r.d(b), r.p(p));
-                let out = map64(|lane| {
+                let out = each_lane(|lane| {
                     if mask >> lane & 1 == 1 {
                         a[lane]
                     } else {
@@ -259,7 +251,7 @@ impl Warp {
                 r.set_r(
                     to,
                     active,
-                    &map32(|lane| if mask >> lane & 1 == 1 { value } else { 0 }),
+                    &each_lane(|lane| if mask >> lane & 1 == 1 { value } else { 0 }),
                 );
             }
             Inst::Clock32(part, to) => {
@@ -281,12 +273,14 @@ impl Warp {
             Inst::CopyLocal(to, from, len) => self.local.copy(active, to, from, len),
             Inst::ToSpace(space, to, a) => {
                 let window = window(space);
-                let out = r.d(a).map(|address| address.wrapping_sub(window));
+                let a = r.d(a);
+                let out = each_lane(|lane| a[lane].wrapping_sub(window));
                 r.set_d(to, active, &out);
             }
             Inst::ToGeneric(space, to, a) => {
                 let window = window(space);
-                let out = r.d(a).map(|address| address.wrapping_add(window));
+                let a = r.d(a);
+                let out = each_lane(|lane| a[lane].wrapping_add(window));
                 r.set_d(to, active, &out);
             }
             Inst::IsSpace(space, to, a) => {
@@ -312,7 +306,7 @@ impl Warp {
                     };
                     return Err(Stop::lane(fault, lane as u32));
                 }
-                return Ok(Flow::Scatter(Box::new(map32(|lane| {
+                return Ok(Flow::Scatter(Box::new(each_lane(|lane| {
                     table.get(by[lane] as usize).copied().unwrap_or(0)
                 }))));
             }
@@ -330,7 +324,7 @@ impl Warp {
                     };
                     return Err(Stop::lane(fault, lane as u32));
                 }
-                return Ok(Flow::ScatterCall(Box::new(map32(|lane| {
+                return Ok(Flow::ScatterCall(Box::new(each_lane(|lane| {
                     target(lane) as u32
                 }))));
             }
@@ -364,18 +358,18 @@ impl Warp {
             Inst::WaitAll => self.wait_group(block, None, active)?,
             Inst::Mapa32(to, a, rank) => {
                 let (a, rank) = (r.r(a), r.r(rank));
-                let out = map32(|lane| mapped(a[lane].into(), rank[lane]) as u32);
+                let out = each_lane(|lane| mapped(a[lane].into(), rank[lane]) as u32);
                 r.set_r(to, active, &out);
             }
             Inst::Mapa64(to, a, rank) => {
                 let (a, rank) = (r.d(a), r.r(rank));
-                let out = map64(|lane| mapped(a[lane], rank[lane]));
+                let out = each_lane(|lane| mapped(a[lane], rank[lane]));
                 r.set_d(to, active, &out);
             }
             Inst::BlockRank(to, a) => {
                 let (a, own) = (r.slot(a), block.rank);
                 let rank = |address: u64| (address as u32 >> MAPPED_SHIFT).checked_sub(1);
-                let out = map32(|lane| rank(a[lane]).unwrap_or(own));
+                let out = each_lane(|lane| rank(a[lane]).unwrap_or(own));
                 r.set_r(to, active, &out);
             }
             Inst::CopyArrive(index) => {
@@ -440,7 +434,7 @@ impl Warp {
         match carry.operands {
             CarryOperands::Narrow(to, a, b) => {
                 let (a, b) = (r.r(a), r.r(b));
-                let out = map32(|lane| {
+                let out = each_lane(|lane| {
                     let flag = flag >> lane & 1;
                     if carry.subtract {
                         a[lane].wrapping_sub(b[lane]).wrapping_sub(flag)
@@ -462,7 +456,7 @@ impl Warp {
             }
             CarryOperands::Wide(to, a, b) => {
                 let (a, b) = (r.d(a), r.d(b));
-                let out = map64(|lane| {
+                let out = each_lane(|lane| {
                     let flag = u64::from(flag >> lane & 1);
                     if carry.subtract {
                         a[lane].wrapping_sub(b[lane]).wrapping_sub(flag)
@@ -493,11 +487,14 @@ impl Warp {
     pub(super) fn addresses(&self, address: crate::program::inst::Address) -> Lanes64 {
         let offset = address.offset as u64;
         match address.base {
-            Slot::Wide(d) => self.registers.d(d).map(|base| base.wrapping_add(offset)),
-            Slot::Narrow(r) => self
-                .registers
-                .r(r)
-                .map(|base| u64::from(base.wrapping_add(offset as u32))),
+            Slot::Wide(d) => {
+                let base = self.registers.d(d);
+                each_lane(|lane| base[lane].wrapping_add(offset))
+            }
+            Slot::Narrow(r) => {
+                let base = self.registers.r(r);
+                each_lane(|lane| u64::from(base[lane].wrapping_add(offset as u32)))
+            }
             Slot::Sink => [offset; 32],
         }
     }

@@ -25,7 +25,7 @@ impl Warp {
         if let Err(flow) = self.whole(active) {
             return flow;
         }
-        let (mut a, mut b, mut c, mut d) = ([[0; 32]; 8], [[0; 32]; 4], [[0; 32]; 4], [[0; 32]; 4]);
+        let (mut a, mut b, mut c, mut d) = ([[0; 32]; 4], [[0; 32]; 2], [[0; 32]; 4], [[0; 32]; 4]);
         let (n_a, n_b, n_c, n_d) = (inst.a.len(), inst.b.len(), inst.c.len(), inst.d.len());
         self.gather(&inst.a, &mut a);
         self.gather(&inst.b, &mut b);

@@ -220,13 +220,11 @@ impl Warp {
                 if active == 0 {
                     pc += 1;
                 } else {
-                    match self
-                        .step(block, step.inst, pc, active)
-                        .map_err(|stop| (pc, stop))?
-                    {
-                        Flow::Next => pc += 1,
-                        Flow::Jump(target) if active == lanes => pc = target,
-                        Flow::Split(group) => {
+                    match self.step(block, step.inst, pc, active) {
+                        Ok(Flow::Next) => pc += 1,
+                        Ok(Flow::Jump(target)) if active == lanes => pc = target,
+                        Err(stop) => return Err((pc, stop)),
+                        Ok(Flow::Split(group)) => {
                             block.executed[pc as usize] -= 1;
                             self.split_off(pc, lanes & !group);
                             self.fragments[self.current].lanes = group;
@@ -235,7 +233,7 @@ impl Warp {
                                 .map_err(|stop| (pc, stop))?;
                             break;
                         }
-                        flow => {
+                        Ok(flow) => {
                             if active != lanes {
                                 self.split_off(pc + 1, lanes & !active);
                                 self.fragments[self.current].lanes = active;

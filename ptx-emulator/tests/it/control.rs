@@ -1,6 +1,8 @@
 //! Branches, divergence, calls and barriers.
 
-use crate::harness::{check_lanes, check32, threads};
+use ptx_emulator::check::report::Fault;
+
+use crate::harness::{check_lanes, check32, fault, threads};
 
 #[test]
 fn divergent_loops_rejoin() {
@@ -156,5 +158,20 @@ fn cluster_barriers_of_one_block() {
     assert_eq!(
         threads("", body, 64),
         (0..64).map(|t| t ^ 32).collect::<Vec<u32>>()
+    );
+}
+
+#[test]
+fn printing_does_nothing_and_failed_assertions_trap() {
+    let declarations = ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n.extern .func __assertfail(.param .b64 a);";
+    let body = "{\n.param .b64 p0;\n.param .b64 p1;\n.param .b32 q0;\nst.param.b64 [p0], 0;\nst.param.b64 [p1], 0;\ncall (q0), vprintf, (p0, p1);\nld.param.b32 %r2, [q0];\n}\n\
+                add.u32 %r2, %r2, %r1;\nst.global.u32 [%out], %r2;\nsetp.lt.u32 %p1, %r1, LIMIT;\n@%p1 bra fine;\n{\n.param .b64 p2;\nst.param.b64 [p2], 0;\ncall __assertfail, (p2);\n}\nfine:";
+    let found = threads(declarations, &body.replace("LIMIT", "8"), 8);
+    assert_eq!(found, (0..8).collect::<Vec<u32>>());
+    let report = fault(declarations, &body.replace("LIMIT", "5"), 8);
+    assert_eq!(report.fault, Fault::Trap);
+    assert_eq!(
+        (report.lane, report.text.as_str()),
+        (Some(5), "call __assertfail, (p2);")
     );
 }

@@ -87,6 +87,9 @@ fn globals_keep_their_values_between_launches() {
             .unwrap();
         assert_eq!(memory.read(out, 4).unwrap(), round.to_le_bytes());
     }
+    let counter = program.global(&memory, "counter").unwrap();
+    assert_eq!(memory.read(counter, 4).unwrap(), 3u32.to_le_bytes());
+    assert_eq!(program.global(&memory, "other"), None);
     assert_eq!(
         threads_with(&program, 1, &Options::default()).unwrap(),
         [0],

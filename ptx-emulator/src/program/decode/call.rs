@@ -67,6 +67,26 @@ impl<'m> Decoder<'m> {
         Ok(())
     }
 
+    /// A function that devices bring along: a failed assertion traps, and nothing is printed.
+    pub(super) fn external(&mut self, function: &'m Function, areas: &Areas) -> Result<()> {
+        match function.name.as_str() {
+            "__assertfail" => self.emit(Inst::Trap),
+            "vprintf" => {
+                for (param, offset) in fields(&function.returns) {
+                    let zero = Holder::Register(Slot::Narrow(self.operands.constant32(0)));
+                    self.pass(&zero, param, areas.returns + offset, Direction::ToArea);
+                }
+                self.emit(Inst::Return);
+            }
+            name => {
+                return Err(DecodeFault::Symbol {
+                    name: name.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn ret(&mut self, m: &mut Modifiers<'m>) -> Result<()> {
         m.flag("uni");
         self.emit_return()
@@ -173,6 +193,8 @@ impl<'m> Decoder<'m> {
             .expect("calls stand in functions");
         self.pass_list(arguments, areas.params, Direction::ToArea)?;
         match target {
+            // Reported where it is called, which says more than where it is declared.
+            Operand::Symbol(name) if name == "__assertfail" => self.emit(Inst::Trap),
             Operand::Symbol(name) => match self.operands.symbol(name)? {
                 Symbol::Function(index) => self.emit(Inst::Call(index as u32)),
                 Symbol::At(..) | Symbol::Global(_) => {

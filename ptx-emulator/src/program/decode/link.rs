@@ -218,6 +218,11 @@ impl<'m> Decoder<'m> {
         self.guard = (TRUE, 0);
         self.kind = NOT_COUNTED;
         self.function = Some((function, *areas));
+        if function.body.is_empty() && !function.is_entry {
+            return self
+                .external(function, areas)
+                .map_err(|fault| (function.location, fault));
+        }
         if !function.is_entry {
             self.receive_params(function, areas)
                 .map_err(|fault| (function.location, fault))?;
