@@ -72,7 +72,7 @@ pub fn plan(
         asked_for(spec, tile)?
     } else {
         let d = spec.d_qk.max(spec.d_v);
-        tiling(spec.dtype, d, Pressure::of(mask, score))
+        tiling(spec.dtype, d, Pressure::of(spec.target, mask, score))
     };
     Ok(KernelPlan {
         spec: *spec,

@@ -6,32 +6,34 @@ use maskwright_dsl::ir::{Expr, Var};
 use maskwright_dsl::pipeline::Prepared;
 
 use crate::levels::{Level, for_each_source, levels};
+use crate::spec::Target;
 
-/// Values beside the two positions that a lane can keep without ado.
-const FEW: usize = 1;
+/// Values of rows and keys, beside their positions, from which on they weigh as much as loads for each cell.
+const MANY: usize = 4;
 
 /// How many registers the rules of a kernel ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pressure {
     /// Little more than the positions of rows and keys.
     Low,
-    /// Several values for each row or key, such as its document beside its position.
+    /// Values for each row or key, such as its document beside its position.
     Values,
-    /// A `score_mod` that loads something for each cell, with many addresses and values under way at once.
+    /// Many of them; or a `score_mod` that loads something for each cell, with addresses and values under way at once.
     Loads,
 }
 
 impl Pressure {
     /// Of a pair of rules.
-    pub(super) fn of(mask: Option<&Prepared>, score: Option<&Prepared>) -> Self {
+    pub(super) fn of(target: Target, mask: Option<&Prepared>, score: Option<&Prepared>) -> Self {
         if score.is_some_and(loads_for_each_cell) {
             return Pressure::Loads;
         }
         let values = [mask, score].into_iter().flatten().map(kept).sum::<usize>();
-        if values <= FEW {
-            Pressure::Low
-        } else {
-            Pressure::Values
+        match values {
+            // The compiler for sm_120 needs a few registers more.
+            0 if target.major < 12 => Pressure::Low,
+            0..MANY => Pressure::Values,
+            MANY.. => Pressure::Loads,
         }
     }
 }
