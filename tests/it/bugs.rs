@@ -1,6 +1,7 @@
 //! Public bug reports against other systems, as small inputs with the right behaviour.
 
 mod attention;
+mod kernels;
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ const BATCH: u32 = 2;
 const HEADS: u32 = 4;
 
 /// The rule with its sample at these lengths.
-fn bound(entry: &CatalogueEntry, q_len: i32, kv_len: i32) -> BoundRule {
+pub(crate) fn bound(entry: &CatalogueEntry, q_len: i32, kv_len: i32) -> BoundRule {
     let module = text::parse(entry.source()).unwrap();
     let rule = text::lower(
         &module,

@@ -4,50 +4,38 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maskwright_tests::case::{Case, Kind, RuleFile, corpus};
 use maskwright_tests::engine::{
-    AttentionEngine, BlockMasks, Compiled, CudaRule, Engine, NoOutcome, Rows, ScalarInterpreter,
-    SimplifiedRows, check,
+    AttentionEngine, BlockMasks, Compiled, CudaRule, EmulatedKernel, Engine, NoOutcome, Rows,
+    ScalarInterpreter, SimplifiedRows, check,
 };
 use maskwright_tests::program::{Form, Program};
+use rayon::prelude::*;
+
+/// What came of the cases of one rule.
+#[derive(Default)]
+struct Results {
+    passed: usize,
+    faults: Vec<String>,
+    skipped: Vec<(&'static str, String)>,
+}
 
 /// Runs every case in both forms, and reports everything that went wrong at once. The engine must skip exactly the
 /// cases of which `skips` holds.
 #[track_caller]
 fn run(engine: &dyn Engine, skips: fn(&RuleFile, &Case) -> bool) {
-    let mut faults = Vec::new();
-    let mut skipped: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    let mut passed = 0;
-    for file in corpus() {
-        for case in &file.cases {
-            for form in [Form::RunTime, Form::Const] {
-                let program = match Program::new(file, case, form) {
-                    Ok(Some(program)) => program,
-                    Ok(None) => continue,
-                    Err(error) => {
-                        faults.push(format!("{}/{} ({form:?}): {error}", file.id, case.id));
-                        continue;
-                    }
-                };
-                let outcome = engine.run(&program);
-                let is_skipped = matches!(outcome, Err(NoOutcome::Skip(_)));
-                if is_skipped != skips(file, case) {
-                    faults.push(format!(
-                        "{program}: expected {} skip",
-                        if is_skipped { "no" } else { "a" }
-                    ));
-                }
-                match outcome {
-                    Ok(outcome) => match check(&program, &outcome) {
-                        Ok(()) => passed += 1,
-                        Err(error) => faults.push(format!("{program}: {error}")),
-                    },
-                    Err(NoOutcome::Skip(reason)) => {
-                        skipped.entry(reason).or_default().push(program.to_string());
-                    }
-                    Err(NoOutcome::Fault(error)) => faults.push(format!("{program}: {error}")),
-                }
-            }
-        }
+    let results: Vec<Results> = corpus()
+        .par_iter()
+        .map(|file| run_file(engine, file, skips))
+        .collect();
+    let faults: Vec<&str> = results
+        .iter()
+        .flat_map(|results| &results.faults)
+        .map(String::as_str)
+        .collect();
+    let mut skipped: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (reason, program) in results.iter().flat_map(|results| &results.skipped) {
+        skipped.entry(reason).or_default().push(program);
     }
+    let passed: usize = results.iter().map(|results| results.passed).sum();
     let skips: Vec<String> = skipped
         .iter()
         .map(|(reason, programs)| {
@@ -61,6 +49,46 @@ fn run(engine: &dyn Engine, skips: fn(&RuleFile, &Case) -> bool) {
     assert!(faults.is_empty(), "{report}:\n{}", faults.join("\n"));
     eprintln!("{report}");
     assert!(0 < passed, "{report}");
+}
+
+fn run_file(
+    engine: &dyn Engine,
+    file: &'static RuleFile,
+    skips: fn(&RuleFile, &Case) -> bool,
+) -> Results {
+    let mut results = Results::default();
+    for case in &file.cases {
+        for form in [Form::RunTime, Form::Const] {
+            let program = match Program::new(file, case, form) {
+                Ok(Some(program)) => program,
+                Ok(None) => continue,
+                Err(error) => {
+                    let fault = format!("{}/{} ({form:?}): {error}", file.id, case.id);
+                    results.faults.push(fault);
+                    continue;
+                }
+            };
+            let outcome = engine.run(&program);
+            let is_skipped = matches!(outcome, Err(NoOutcome::Skip(_)));
+            if is_skipped != skips(file, case) {
+                let expected = if is_skipped { "no" } else { "a" };
+                results
+                    .faults
+                    .push(format!("{program}: expected {expected} skip"));
+            }
+            match outcome {
+                Ok(outcome) => match check(&program, &outcome) {
+                    Ok(()) => results.passed += 1,
+                    Err(error) => results.faults.push(format!("{program}: {error}")),
+                },
+                Err(NoOutcome::Skip(reason)) => {
+                    results.skipped.push((reason, program.to_string()));
+                }
+                Err(NoOutcome::Fault(error)) => results.faults.push(format!("{program}: {error}")),
+            }
+        }
+    }
+    results
 }
 
 #[test]
@@ -106,6 +134,14 @@ fn compiled_evaluator() {
 fn rules_of_kernels() {
     if maskwright::jit::nvrtc::for_test().is_some() {
         run(&CudaRule, |_, case| !CudaRule::takes(case));
+    }
+}
+
+#[test]
+fn forward_kernel() {
+    if maskwright::jit::nvrtc::for_test().is_some() {
+        let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+        run(&EmulatedKernel::new(folder.path()), |_, _| false);
     }
 }
 

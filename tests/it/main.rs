@@ -4,3 +4,4 @@ mod annotated;
 mod bugs;
 mod catalogue;
 mod corpus;
+mod cuda;

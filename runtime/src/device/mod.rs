@@ -9,6 +9,7 @@ mod probe;
 
 mod buffer;
 mod context;
+mod event;
 mod stream;
 mod view;
 
@@ -21,6 +22,7 @@ mod tests;
 pub use buffer::DeviceBuffer;
 pub use context::{Device, DeviceInfo};
 pub use error::{DeviceError, DriverFault};
+pub use event::Event;
 pub use module::{DeviceModule, Launch};
 pub use probe::{Driver, NoDriver};
 pub use stream::Stream;

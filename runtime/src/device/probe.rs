@@ -107,6 +107,12 @@ impl Driver {
     pub fn n_devices(&self) -> usize {
         self.n_devices
     }
+
+    /// Refuses a driver that lacks a function which not everything needs.
+    pub(super) fn require(&self, functions: &[&'static str]) -> Result<(), NoDriver> {
+        let (library, handle) = open(std::slice::from_ref(&self.library))?;
+        check_functions(&library, &handle, functions.iter().copied())
+    }
 }
 
 /// The very names that `cudarc` will try, so that both find the same file; it panics where it finds none.
@@ -119,13 +125,7 @@ fn library_names() -> Vec<String> {
 
 pub(super) fn start(names: &[String]) -> Result<Driver, NoDriver> {
     let (library, handle) = open(names)?;
-    for function in FUNCTIONS {
-        // SAFETY: the symbol is looked up and never called through this type.
-        let found = unsafe { handle.get::<*const ()>(function.as_bytes()) };
-        if found.is_err() {
-            return Err(NoDriver::TooOld { library, function });
-        }
-    }
+    check_functions(&library, &handle, FUNCTIONS.into_iter())?;
     // It stays open for as long as the process runs, and `cudarc` finds it in memory by its name.
     std::mem::forget(handle);
     let fault = |error: cudarc::driver::DriverError| NoDriver::Start {
@@ -144,6 +144,24 @@ pub(super) fn start(names: &[String]) -> Result<Driver, NoDriver> {
         version: (version as u32 / 1000, version as u32 % 1000 / 10),
         n_devices: usize::try_from(n_devices).unwrap_or(0),
     })
+}
+
+fn check_functions(
+    library: &str,
+    handle: &Library,
+    functions: impl Iterator<Item = &'static str>,
+) -> Result<(), NoDriver> {
+    for function in functions {
+        // SAFETY: the symbol is looked up and never called through this type.
+        let found = unsafe { handle.get::<*const ()>(function.as_bytes()) };
+        if found.is_err() {
+            return Err(NoDriver::TooOld {
+                library: library.to_owned(),
+                function,
+            });
+        }
+    }
+    Ok(())
 }
 
 fn open(names: &[String]) -> Result<(String, Library), NoDriver> {

@@ -1,7 +1,7 @@
 //! The driver where there is none, and that the error says what was tried.
 
 use super::probe::start;
-use super::{Device, DeviceError, Driver, NoDriver};
+use super::{Device, DeviceBuffer, DeviceError, Driver, Event, NoDriver, Stream};
 
 #[test]
 fn a_missing_driver_is_an_error_that_says_what_was_tried() {
@@ -49,4 +49,26 @@ fn the_probe_never_panics() {
             assert_eq!(Device::open(0).unwrap_err(), DeviceError::NoDriver(error));
         }
     }
+}
+
+#[test]
+fn events_tell_the_time_between_them() {
+    let device = match Device::open(0) {
+        Ok(device) => device,
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            return;
+        }
+    };
+    let stream = Stream::new(&device).unwrap();
+    let (mut begin, mut end) = (Event::new(&device).unwrap(), Event::new(&device).unwrap());
+    assert!(
+        end.milliseconds_since(&begin).is_err(),
+        "neither was recorded"
+    );
+    begin.record(&stream).unwrap();
+    let buffer = DeviceBuffer::from_bytes(&stream, &vec![7; 1 << 20]).unwrap();
+    end.record(&stream).unwrap();
+    assert!(0.0 < end.milliseconds_since(&begin).unwrap());
+    drop(buffer);
 }

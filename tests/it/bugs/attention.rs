@@ -2,11 +2,14 @@
 
 use half::bf16;
 use maskwright::tensor::TensorData;
-use maskwright::{Attended, ForwardOptions, Kernel, MaskRule, Rules, ScoreRule, TensorRef};
+use maskwright::{
+    Attended, Backend, ForwardOptions, Kernel, MaskRule, Rules, ScoreRule, TensorRef,
+};
 use maskwright_dsl::block_mask::{
     BlockLists, BlockMask, BlockSize, Geometry, ListRow, ListsMeaning,
 };
 use maskwright_dsl::capture::{BufferData, CaptureValue};
+use maskwright_tests::call::compare;
 use maskwright_tests::direct::{Size, bind, bind_mask, blocks, buffer, int, ints, prepared, scope};
 use maskwright_tests::expect::{Attention, check_attention, logsumexp};
 use maskwright_tests::recipe::hash_f32;
@@ -17,6 +20,9 @@ use super::{CAUSAL, corpus_text};
 const TOLERANCE: f64 = 1e-6;
 
 const HEAD_DIM: usize = 16;
+
+/// How far an output of the GPU's kernel may lie from that of the CPU: products of two parts keep 22 bits of each factor.
+const EMULATED_TOLERANCE: f64 = 5e-6;
 
 /// Drawn tensors of one call.
 struct Tensors {
@@ -53,11 +59,27 @@ impl Tensors {
         ]
     }
 
-    /// Runs attention with the kernel that was compiled for the exact size.
+    /// Runs attention with the kernel that was compiled for the exact size, on the CPU and where there is a compiler in the
+    /// emulator of GPUs as well, which must agree.
     #[track_caller]
     fn run(&self, rules: &Rules, options: &ForwardOptions<'_>) -> Attended {
-        self.try_run(rules, options)
-            .unwrap_or_else(|error| panic!("{error}"))
+        let done = self
+            .try_run(rules, options)
+            .unwrap_or_else(|error| panic!("{error}"));
+        if options.backend == Backend::Auto && maskwright::jit::nvrtc::for_test().is_some() {
+            let emulated = self.try_run(rules, &on_emulator(options));
+            let emulated = emulated.unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(emulated.record.backend, Backend::Emulator);
+            let close = |what, expected: &[f32], found: &[f32]| {
+                let expected: Vec<f64> = expected.iter().map(|x| f64::from(*x)).collect();
+                compare(what, &expected, found, EMULATED_TOLERANCE)
+                    .unwrap_or_else(|error| panic!("in the emulator: {error}"));
+            };
+            close("output", floats(&done), floats(&emulated));
+            close("lse", &done.lse, &emulated.lse);
+            close("row max", &done.row_max, &emulated.row_max);
+        }
+        done
     }
 
     fn try_run(
@@ -128,6 +150,14 @@ fn check_close(found: &[f32], expected: &[f64]) {
     }
 }
 
+/// The same call in the emulator.
+fn on_emulator<'a>(options: &ForwardOptions<'a>) -> ForwardOptions<'a> {
+    ForwardOptions {
+        backend: Backend::Emulator,
+        ..*options
+    }
+}
+
 fn causal() -> Rules {
     Rules::mask(bind_mask(CAUSAL, &[]))
 }
@@ -143,10 +173,12 @@ fn b12_attention_refuses_a_mask_of_another_shape() {
         block_mask: Some(&mask),
         ..ForwardOptions::default()
     };
-    let error = Tensors::new([3, 2, 8, 8]).try_run(&causal(), &options);
-    let message = error.expect_err("the batch differs").to_string();
-    for part in ["B=2", "H=1", "B=3", "H=2"] {
-        assert!(message.contains(part), "{part} is missing: {message}");
+    for options in [options, on_emulator(&options)] {
+        let error = Tensors::new([3, 2, 8, 8]).try_run(&causal(), &options);
+        let message = error.expect_err("the batch differs").to_string();
+        for part in ["B=2", "H=1", "B=3", "H=2"] {
+            assert!(message.contains(part), "{part} is missing: {message}");
+        }
     }
     let mask = blocks(&prepared(&bind(CAUSAL, &[]), [1, 1, 8, 8]), 128, 128);
     let options = ForwardOptions {
@@ -284,6 +316,9 @@ fn b27_a_broadcast_mask_is_refused_where_the_rule_reads_the_batch() {
         .try_run(&rules, &options)
         .expect_err("the rule reads b");
     assert!(error.to_string().contains("reads `b`"), "{error}");
+    let error = tensors.try_run(&rules, &on_emulator(&options));
+    let error = error.expect_err("the rule reads b");
+    assert!(error.to_string().contains("reads `b`"), "{error}");
     let cells: Vec<bool> = (0..60)
         .map(|at| at % 10 <= at / 10 % 2 + at / 20 * 4)
         .collect();
@@ -333,7 +368,7 @@ fn b48_a_nan_on_either_side_is_a_fault() {
     let rules = Rules::mask(bind_mask(corpus_text("M94"), &[int(0), int(200)]));
     let tensors = Tensors::new([1, 1, 200, 200]);
     let mut outputs = Vec::new();
-    for backend in [maskwright::Backend::Cpu, maskwright::Backend::Reference] {
+    for backend in [Backend::Cpu, Backend::Reference] {
         let options = ForwardOptions {
             backend,
             ..ForwardOptions::default()
