@@ -3,13 +3,16 @@
 
     peers.py CASES.json SECONDS
 
-CASES.json is written by the same program that times our kernels: a list of objects with the fields `id`, `rule` (with
-its parameters), `q_heads`, `kv_heads`, `dim`, `len`, `documents` (ids of packed documents, by length). Each line that
-is printed has `id`, `peer`, and either `ms` (median of the repetitions, by events on the device) or `skipped` (why).
-Cases come in the order in which they matter; once SECONDS are over, the rest is reported as skipped.
+CASES.json is written by the same program that times our kernels: a list of objects with the fields `id`, `rule` (its
+name and its numbers), `q_heads`, `kv_heads`, `dim`, `len`. The first line that is printed has the versions; each other
+one has `id`, `peer`, and either `ms` (the median of the repetitions, by events on the device) or `skipped` (why).
 
 Peers: scaled_dot_product_attention with the flash and the cuDNN back end, where the rule is one of theirs, and compiled
-FlexAttention with its own block mask, for all rules. Everything is bfloat16, batch 1.
+FlexAttention with its own block mask, for all rules. Everything is bfloat16, batch 1, without gradients.
+
+The first two compile nothing and come first, for all cases. FlexAttention compiles a kernel for each case, some seconds
+each; its cases come in the order of the list, which is that in which they matter, and once SECONDS are over the rest is
+reported as skipped.
 """
 
 import json
@@ -22,15 +25,18 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
+# As our own program times.
 REPETITIONS = 7
-SECONDS_A_REPETITION = 0.03
+REPETITION_MS = 30.0
+MOST_CALLS = 100
 
 
 def documents(case):
-    """Ids of packed documents: `documents` equal parts, the last one longer."""
-    part = case["len"] // case["rule"]["documents"]
+    """Ids of packed documents: equal parts, the last one longer."""
+    count = case["rule"]["documents"]
+    part = max(case["len"] // count, 1)
     ids = torch.arange(case["len"], device="cuda", dtype=torch.int32) // part
-    return torch.clamp(ids, max=case["rule"]["documents"] - 1)
+    return torch.clamp(ids, max=count - 1)
 
 
 def flex_rules(case):
@@ -66,23 +72,20 @@ def flex_rules(case):
 
 def median_ms(run):
     """Milliseconds of one call, by events around as many calls as fill a repetition."""
-    run()
-    torch.cuda.synchronize()
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    run()
-    end.record()
-    torch.cuda.synchronize()
-    calls = max(1, min(100, int(SECONDS_A_REPETITION * 1e3 / max(begin.elapsed_time(end), 1e-3))))
-    times = []
-    for _ in range(REPETITIONS):
+
+    def repeat(calls):
         begin.record()
         for _ in range(calls):
             run()
         end.record()
         torch.cuda.synchronize()
-        times.append(begin.elapsed_time(end) / calls)
-    return sorted(times)[REPETITIONS // 2]
+        return begin.elapsed_time(end)
+
+    # The first call compiles and loads, the second tells how many fill a repetition.
+    repeat(1)
+    calls = max(1, min(MOST_CALLS, int(REPETITION_MS / max(repeat(1), 1e-3))))
+    return sorted(repeat(calls) / calls for _ in range(REPETITIONS))[REPETITIONS // 2]
 
 
 def inputs(case):
@@ -102,51 +105,73 @@ def sdpa(case, backend):
         return median_ms(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, enable_gqa=gqa))
 
 
-# One compiled function a rule, for all lengths and head dimensions.
-COMPILED = {}
-
-
 def flex(case):
+    # Each case is compiled for its own length. What was compiled for others goes, so that a call does not look through it.
+    torch._dynamo.reset()
     q, k, v = inputs(case)
     mask_mod, score_mod = flex_rules(case)
     length = case["len"]
     block_mask = None
     if mask_mod is not None:
-        block_mask = create_block_mask(mask_mod, 1, 1, length, length, device="cuda", _compile=True)
-    key = (json.dumps(case["rule"], sort_keys=True), case["dim"], length)
-    compiled = COMPILED.setdefault(key, torch.compile(flex_attention, dynamic=False))
+        # Not compiled: that would take as long as the kernel, and the mask is not timed.
+        block_mask = create_block_mask(mask_mod, None, None, length, length, device="cuda")
+    compiled = torch.compile(flex_attention, dynamic=False)
     gqa = case["q_heads"] != case["kv_heads"]
     with torch.no_grad():
         return median_ms(lambda: compiled(q, k, v, score_mod=score_mod, block_mask=block_mask, enable_gqa=gqa))
 
 
-def main():
-    cases = json.load(open(sys.argv[1]))
-    end = time.time() + float(sys.argv[2])
-    torch._dynamo.config.cache_size_limit = 1000
-    device = torch.cuda.get_device_name()
-    print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda, "device": device}), flush=True)
-    peers = {
-        "sdpa-flash": lambda case: sdpa(case, SDPBackend.FLASH_ATTENTION),
-        "sdpa-cudnn": lambda case: sdpa(case, SDPBackend.CUDNN_ATTENTION),
-        "flex": flex,
-    }
-    for case in cases:
-        for peer, run in peers.items():
-            line = {"id": case["id"], "peer": peer}
-            if peer != "flex" and case["rule"]["name"] not in ("dense", "causal"):
-                continue
-            if time.time() > end:
-                line["skipped"] = "no time left"
+SDPA = {"sdpa-flash": SDPBackend.FLASH_ATTENTION, "sdpa-cudnn": SDPBackend.CUDNN_ATTENTION}
+
+
+def measure(case, peer, end, run):
+    line = {"id": case["id"], "peer": peer}
+    if time.time() > end:
+        line["skipped"] = "no time left"
+    else:
+        began = time.time()
+        try:
+            ms = run()
+            if math.isfinite(ms):
+                line["ms"] = ms
             else:
-                try:
-                    line["ms"] = run(case)
-                    if not math.isfinite(line["ms"]):
-                        line = {"id": case["id"], "peer": peer, "skipped": "no time was measured"}
-                except Exception as fault:  # a peer that refuses a case says why, and the others go on
-                    line["skipped"] = f"{type(fault).__name__}: {str(fault).splitlines()[0] if str(fault) else ''}"
-            print(json.dumps(line), flush=True)
-            torch.cuda.empty_cache()
+                line["skipped"] = "no time was measured"
+        except Exception as fault:  # a peer that refuses a case says why, and the others go on
+            first = (str(fault).splitlines() or [""])[0]
+            line["skipped"] = f"{type(fault).__name__}: {first}"[:200]
+        line["seconds"] = round(time.time() - began, 2)
+    print(json.dumps(line), flush=True)
+    torch.cuda.empty_cache()
 
 
-main()
+def versions():
+    try:
+        import triton
+
+        triton_version = triton.__version__
+    except ImportError:
+        triton_version = None
+    return {
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "triton": triton_version,
+        "cudnn": str(torch.backends.cudnn.version()),
+        "device": torch.cuda.get_device_name(),
+    }
+
+
+def main():
+    end = time.time() + float(sys.argv[2])
+    with open(sys.argv[1]) as file:
+        cases = json.load(file)
+    print(json.dumps(versions()), flush=True)
+    for case in cases:
+        if case["rule"]["name"] in ("dense", "causal"):
+            for peer, backend in SDPA.items():
+                measure(case, peer, end, lambda: sdpa(case, backend))
+    for case in cases:
+        measure(case, "flex", end, lambda: flex(case))
+
+
+if __name__ == "__main__":
+    main()

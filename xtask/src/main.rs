@@ -1,6 +1,7 @@
 //! Automation of this repository: `cargo xtask ci` is the test command, and CI runs nothing else.
 
 mod ci;
+mod device;
 mod setup_cuda;
 mod tidy;
 
@@ -14,6 +15,7 @@ commands:
   bless   rewrite the expected outputs of tests, to be read in the diff
   setup-cuda
           install NVRTC, which compiles CUDA kernels without a GPU, into the target folder (90 MB, once; needs pip)
+  device  prepare the run on a machine with a GPU, and run it where this one has one (docs/device.md)
 ";
 
 fn main() -> ExitCode {
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
         Some("tidy") => tidy::run(),
         Some("bless") => ci::bless(),
         Some("setup-cuda") => setup_cuda::run(),
+        Some("device") => device::run(),
         Some(_) | None => {
             eprint!("{USAGE}");
             return ExitCode::from(2);

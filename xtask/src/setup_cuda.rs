@@ -153,7 +153,7 @@ fn files(folder: &Path) -> Result<Vec<(String, PathBuf)>, String> {
 }
 
 /// The folder that cargo builds into: the one that it marked as its own, above this executable; otherwise where it would be.
-fn target_folder() -> Result<PathBuf, String> {
+pub(crate) fn target_folder() -> Result<PathBuf, String> {
     let exe = env::current_exe().map_err(|fault| format!("this executable: {fault}"))?;
     let marked = exe
         .ancestors()
